@@ -72,9 +72,9 @@
 mod batch;
 mod core;
 mod driver;
+mod dyn_tables;
 mod lookup;
 mod mirror;
-mod objects;
 mod policy;
 mod read;
 mod refusals;

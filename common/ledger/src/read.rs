@@ -169,20 +169,22 @@ impl ReadStage<'_> {
         let (ids, keys): (Vec<_>, Vec<_>) =
             keyed.into_iter().filter_map(|(id, key)| Some((id, key?))).unzip();
         // The transactions of a rollup that was not read wait for the next round.
-        let (mut unread, mut reason) = (BTreeSet::new(), None);
+        let (mut still_unread, mut reason) = (BTreeSet::new(), None);
         for (id, stored) in ids.into_iter().zip(self.context.requests.read(&keys).await?.items) {
             match stored {
                 Ok(stored) => drop(read_rollups.insert(id, stored)),
                 Err(unprocessed) => {
-                    unread.insert(id);
+                    still_unread.insert(id);
                     reason = Some(unprocessed);
                 }
             }
         }
         batch.drop_unchanged_extremes();
-        if !unread.is_empty() {
+        if !still_unread.is_empty() {
             let uses = |item: &LedgerItem<'_>| {
-                item.state.planned().is_some_and(|plan| plan.targets().any(|target| unread.contains(&target)))
+                item.state
+                    .planned()
+                    .is_some_and(|plan| plan.targets().any(|target| still_unread.contains(&target)))
             };
             let throttled =
                 batch.unfinished().filter(|(_, item)| uses(item)).map(|(index, _)| index).collect();

@@ -128,7 +128,7 @@ impl RefusalStage<'_> {
             TransactError::Cancelled(reasons) => {
                 let must_wait = reasons.iter().flatten().any(|refusal| !is_rejection(refusal));
                 separate_delaying(batch, &items, purposes.iter().zip(&reasons));
-                self.cancel(batch, &items, purposes, reasons, refused_rollups);
+                self.apply_cancellation(batch, &items, purposes, reasons, refused_rollups);
                 Ok(must_wait)
             }
             TransactError::Failed(error) if error.is_retryable() => {
@@ -150,8 +150,8 @@ impl RefusalStage<'_> {
         }
     }
 
-    /// Tells the items of a cancelled transaction why. An item that was not at fault keeps its plan.
-    fn cancel<'r>(
+    /// Gives the items of a cancelled transaction the reasons. An item without a reason keeps its plan.
+    fn apply_cancellation<'r>(
         &self,
         batch: &mut LedgerBatch<'r>,
         items: &[usize],

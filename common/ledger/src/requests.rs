@@ -13,7 +13,7 @@ use futures::stream::{StreamExt as _, iter};
 use tokio::sync::Semaphore;
 use tokio::task::unconstrained;
 
-use super::objects::{DynClock, DynTables};
+use super::dyn_tables::{DynClock, DynTables};
 use super::policy::{CLOCK_TOLERANCE, CONCURRENCY, RequestKind, begin_time};
 use super::tally::CommitTally;
 use crate::tables::{

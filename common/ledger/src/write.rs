@@ -20,7 +20,7 @@ use super::refusals::{RefusalStage, RenderedTransaction, WritePurpose, items_wri
 use super::requests::send_all;
 use super::state::entry::{LedgerEntry, mark_action};
 use super::state::marker::ExpiryMarker;
-use super::state::rollup::{after_write, rollup_write};
+use super::state::rollup::{rollup_after_write, rollup_write};
 use crate::tables::WriteError;
 
 /// Writes the plans of one batch.
@@ -157,7 +157,7 @@ impl WriteStage<'_> {
             if let WritePurpose::Rollup(id) = purpose
                 && let Some(stored) = batch.read_rollups.remove(&id)
             {
-                let stored = after_write(stored, &write.action);
+                let stored = rollup_after_write(stored, &write.action);
                 batch.read_rollups.extend(stored.map(|item| (id, Some(item))));
             }
         }

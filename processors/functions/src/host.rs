@@ -98,8 +98,8 @@ impl ProjectionHost {
         let region = StreamRegion::new(settings.region.as_deref());
         let table_names = config.table_names.clone();
         let tables = SourceTables::new(config.model, config.table_names).in_region(region);
-        let is_hosted = invalidator.is_some() || archiver.is_some() || notifier.is_some();
-        let mut relay = is_hosted.then(|| StreamRelay::new(tables, invalidator, archiver, SystemClock));
+        let hosts_relay = invalidator.is_some() || archiver.is_some() || notifier.is_some();
+        let mut relay = hosts_relay.then(|| StreamRelay::new(tables, invalidator, archiver, SystemClock));
         if let Some(notifier) = notifier {
             relay = relay.map(|relay| relay.notifying(notifier));
         }

@@ -163,11 +163,6 @@ impl<'r> DeliveredRecords<'r> {
         Some(ItemImage { image: self.new_image(index)?, lookups: self.new_lookups.get(index)? })
     }
 
-    /// The new image of a record, and the keys of its lookups if they were made.
-    pub(crate) fn known_image(&self, index: usize) -> Option<(&'r Image<'r>, &[LookupKey<'static>])> {
-        Some((self.new_image(index)?, self.known_keys(index)))
-    }
-
     /// The keys of the lookups of a record's new image, if they were made.
     pub(crate) fn known_keys(&self, index: usize) -> &[LookupKey<'static>] {
         self.new_lookups.get(index).map_or(&[], ImageLookups::known_keys)
@@ -200,7 +195,7 @@ impl<'r> DeliveredRecords<'r> {
 
     /// The records that have errors.
     pub(crate) fn uncountable(&self) -> impl Iterator<Item = UncountableRecord<'_>> {
-        let counted = self.errors.iter().filter_map(|(index, error)| {
+        let decoded = self.errors.iter().filter_map(|(index, error)| {
             let record = *self.changes.get(*index)?;
             Some(UncountableRecord {
                 batch_index: *self.batch_indexes.get(*index)?,
@@ -219,7 +214,7 @@ impl<'r> DeliveredRecords<'r> {
             change: None,
             error: &record.error,
         });
-        counted.chain(malformed)
+        decoded.chain(malformed)
     }
 
     /// The index in the batch of the item's first record.

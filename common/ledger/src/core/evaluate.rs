@@ -234,8 +234,8 @@ impl<'r> WorkEvaluation<'_, 'r> {
                 }
                 Some(_) | None => None,
             };
-            let keyed = self.facts.records.known_image(index).filter(|_| is_uncounted && sees_every_image);
-            let seen = match keyed.map(|keyed| self.images.project(self.facts, keyed)) {
+            let new = self.facts.records.keyed_new_image(index).filter(|_| is_uncounted && sees_every_image);
+            let seen = match new.map(|image| self.images.project(self.facts, image.with_known_keys())) {
                 None => ImageProjection::default(),
                 Some(Ok(projection)) => projection,
                 Some(Err(error)) if error.is_retryable() => {

@@ -46,7 +46,7 @@ pub(crate) enum KnownEntry<'r> {
 
 /// Whether an entry and a record are of two streams of a table, by the times in their labels. An emulator may show one stream under two
 /// labels, of which one is no time.
-fn are_streams(entry: &LedgerEntry<'_>, record: &ChangeRecord<'_>) -> bool {
+fn are_of_two_streams(entry: &LedgerEntry<'_>, record: &ChangeRecord<'_>) -> bool {
     let [of_entry, of_record] =
         [&entry.position, &record.position].map(|position| Timestamp::parse(position.label()));
     of_entry.is_some() && of_record.is_some() && of_entry != of_record
@@ -339,7 +339,9 @@ impl<'r> ItemFacts<'r> {
             record.created_at.is_some_and(|created| created > as_of.plus(SERVICE_TIME_TOLERANCE))
         });
         let change = match (record.operation, entry.expires_at) {
-            (Operation::Insert, None) if is_same_stream || are_streams(entry, record) => LifeChange::Vanished,
+            (Operation::Insert, None) if is_same_stream || are_of_two_streams(entry, record) => {
+                LifeChange::Vanished
+            }
             (Operation::Modify | Operation::Remove, Some(_)) if !is_same_stream => LifeChange::Revived,
             (Operation::Insert | Operation::Modify | Operation::Remove, _) => return None,
         };

@@ -54,7 +54,7 @@ impl<'r> LedgerItem<'r> {
         }
     }
 
-    /// The next state, by the news of a stage.
+    /// Takes the item to its next state, by the input of a stage.
     pub(crate) fn step(
         &mut self,
         input: ItemInput<'r, '_>,
@@ -76,7 +76,7 @@ impl<'r> LedgerItem<'r> {
             }
             (ItemState::Planned(planned), input) => self.after_write(*planned, input, context, targets),
             (_, ItemInput::GivenUp(error)) => ItemState::Failed(error),
-            (_, _) => ItemState::Failed(unexpected_news()),
+            (_, _) => ItemState::Failed(unexpected_input()),
         };
     }
 
@@ -112,7 +112,7 @@ impl<'r> LedgerItem<'r> {
             }
             ItemInput::GivenUp(error) => ItemState::Failed(error),
             ItemInput::EntryRead { .. } | ItemInput::ItemRead { .. } | ItemInput::LookupsResolved(_) => {
-                ItemState::Failed(unexpected_news())
+                ItemState::Failed(unexpected_input())
             }
         }
     }
@@ -140,12 +140,12 @@ impl<'r> LedgerItem<'r> {
         if self.facts.unreadable_entry().is_some() {
             return next;
         }
-        let open = if let ItemState::AwaitingLookup(CountBasis::Records { decision, .. }) = &next {
+        let uncounted = if let ItemState::AwaitingLookup(CountBasis::Records { decision, .. }) = &next {
             decision.uncounted.len()
         } else {
             0
         };
-        self.counted.authors.note_others(open < self.facts.records.changes.len());
+        self.counted.authors.note_others(uncounted < self.facts.records.changes.len());
         next
     }
 
@@ -341,10 +341,10 @@ impl<'r> LedgerItem<'r> {
             return ItemState::Failed(error.restated());
         }
         let decision = self.decide_records(false, context);
-        let mut unreadable = decision.needing_item.clone();
-        unreadable.extend(self.facts.healed_record(&decision));
-        unreadable.retain(|index| !decision.too_old_expiries.contains(index));
-        for index in unreadable {
+        let mut needing_table = decision.needing_item.clone();
+        needing_table.extend(self.facts.healed_record(&decision));
+        needing_table.retain(|index| !decision.too_old_expiries.contains(index));
+        for index in needing_table {
             self.facts.records.errors.entry(index).or_insert_with(|| error.restated());
         }
         self.peers.group = PeerGroup::All;
@@ -367,9 +367,9 @@ impl<'r> LedgerItem<'r> {
         let records = &self.facts.records;
         if self.state.is_committed() {
             let uncountable = records.errors.len().min(records.changes.len());
-            let open = self.counted.records + self.counted.old_expiries + uncountable;
-            let skipped = records.changes.len().saturating_sub(open);
-            context.tally.duplicates.add_len(skipped + records.repeated);
+            let handled = self.counted.records + self.counted.old_expiries + uncountable;
+            let counted_before = records.changes.len().saturating_sub(handled);
+            context.tally.duplicates.add_len(counted_before + records.repeated);
             context.tally.expiries_too_old.add_len(self.counted.old_expiries);
         }
         for record in records.uncountable().filter(|record| !self.facts.is_counted(record)) {
@@ -392,7 +392,7 @@ impl<'r> LedgerItem<'r> {
     }
 }
 
-fn unexpected_news() -> Error {
+fn unexpected_input() -> Error {
     let message =
         "the ledger gave an item something that it did not wait for; this is a defect of Afterwrite";
     Error::new(ErrorKind::State, message)

@@ -11,9 +11,9 @@ pub(crate) mod evaluate;
 pub(crate) mod facts;
 pub(crate) mod item;
 pub(crate) mod lookups;
-mod merge;
 pub(crate) mod pack;
 pub(crate) mod plan;
+mod rollup_merger;
 mod states;
 
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use afterwrite_model::record::Timestamp;
 use afterwrite_model::table::Model;
 
 pub(crate) use item::LedgerItem;
-pub use merge::RollupMerger;
+pub use rollup_merger::RollupMerger;
 pub use states::ExportedImage;
 pub(crate) use states::{ItemInput, ItemState};
 

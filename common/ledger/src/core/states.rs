@@ -12,7 +12,7 @@
 //!                       └────────────── written, refused, rejected ─────────┘
 //! ```
 //!
-//! | state | news | next state |
+//! | state | input | next state |
 //! |---|---|---|
 //! | `Unread` | `EntryRead` | `NeedsItem`, `AwaitingLookup`, `Committed`, `Failed` |
 //! | `NeedsItem` | `ItemRead` | `AwaitingLookup` |
@@ -23,7 +23,7 @@
 //! | `Planned` | `ResponseLost` | `Unread` |
 //! | `Planned` | `GivenUp` | `NeedsItem`, `AwaitingLookup`, `Failed` |
 //!
-//! Every other news ends the item: `Failed`. A test takes items through all these transitions and compares them with this table.
+//! Every other input ends the item: `Failed`. A test takes items through all these transitions and compares them with this table.
 //!
 //! `LedgerItem::next_state` compares the records with the entry. The next state is `Committed` if no record is left to count, so a
 //! duplicate needs no plan; `NeedsItem` if the item must be counted from its table, or `AwaitingLookup` at once if an export has it;
@@ -114,7 +114,7 @@ pub(crate) enum ReconciliationCause {
     Request,
 }
 
-/// News for an item, from a stage.
+/// The input that a stage gives an item: the data that was read for it, or the result of its write.
 #[derive(Debug)]
 pub(crate) enum ItemInput<'r, 'l> {
     /// Its entry was read, and the existing markers of its expiries.

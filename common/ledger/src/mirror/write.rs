@@ -62,18 +62,18 @@ impl CopyWriter<'_> {
         // The item has newer copies, unless their revisions are of another rollup of this key: a table that was restored next
         // to a new state table, or a rollup that expired. A revision that the rollup has not reached when it is read
         // after the copy is not its own.
-        let is_foreign = together.iter().any(|copy| is_ahead(copy, &placed.revision, &item));
-        if !is_foreign || !placed.guards_hold(&item) {
+        let may_be_of_another = together.iter().any(|copy| is_ahead(copy, &placed.revision, &item));
+        if !may_be_of_another || !placed.guards_hold(&item) {
             return Ok(());
         }
         let current = self.read_again(placed).await?;
-        let foreign: Vec<_> =
+        let of_another: Vec<_> =
             together.iter().copied().filter(|copy| is_ahead(copy, &current.revision, &item)).collect();
-        if foreign.is_empty() {
+        if of_another.is_empty() {
             return Ok(());
         }
-        self.disown(&current, &foreign, &item).await?;
-        // The rollup may have reached the foreign revision meanwhile, and another writer may have found the copies right at that
+        self.disown(&current, &of_another, &item).await?;
+        // The rollup may have reached their revision meanwhile, and another writer may have found the copies right at that
         // revision. So the rollup is read after they were disowned.
         let current = self.read_again(placed).await?;
         let paths: Vec<_> = together.iter().map(|copy| &copy.attribute.path).collect();

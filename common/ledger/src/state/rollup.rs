@@ -207,7 +207,7 @@ pub fn rank_write(key: ItemKey, stored: &Item, groups: Vec<RankGroup>) -> Option
 }
 
 /// The rollup after a write of [`rollup_write`] took effect, if its stored state is known.
-pub(crate) fn after_write(stored: Option<Item>, action: &WriteAction) -> Option<Item> {
+pub(crate) fn rollup_after_write(stored: Option<Item>, action: &WriteAction) -> Option<Item> {
     let WriteAction::Update(changes) = action else { return None };
     updated(stored.unwrap_or_default(), changes).ok()
 }
@@ -317,7 +317,7 @@ mod tests {
                 let write = rollup_write(&keys, targets.get(id), update, Some("now"), None).unwrap().unwrap();
                 let WriteAction::Update(changes) = &write.action else { panic!("a rollup is updated") };
                 stored = updated(stored, changes).unwrap();
-                known = after_write(known, &write.action);
+                known = rollup_after_write(known, &write.action);
             }
             prop_assert_eq!(known.as_ref(), Some(&stored));
             prop_assert!(super::super::is_of_type(&stored, ROLLUP_TYPE));

@@ -110,9 +110,9 @@ pub(crate) async fn relay(
             ReplayProjection::Aggregate | ReplayProjection::Export => {}
         }
     }
-    let is_hosted = invalidator.is_some() || archiver.is_some() || notifier.is_some();
+    let needs_relay = invalidator.is_some() || archiver.is_some() || notifier.is_some();
     let tables = SourceTables::new(Arc::clone(model), deployment.config.table_names.clone());
-    let relay = is_hosted.then(|| StreamRelay::new(tables, invalidator, archiver, SystemClock));
+    let relay = needs_relay.then(|| StreamRelay::new(tables, invalidator, archiver, SystemClock));
     Ok(match notifier {
         Some(notifier) => relay.map(|relay| relay.notifying(notifier)),
         None => relay,

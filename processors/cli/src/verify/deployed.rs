@@ -42,8 +42,8 @@ pub(super) struct StoredArguments {
 pub(super) enum VerifyEnd {
     /// Everything was judged; with the totals of the job.
     Done(VerifyReport, JobTotals),
-    /// An operator paused or stopped it.
-    Paused(Box<JobState>),
+    /// Its job did not end: an operator paused or stopped it, or it failed.
+    Unfinished(Box<JobState>),
 }
 
 #[derive(Serialize)]
@@ -133,7 +133,7 @@ pub(super) async fn run_job(
         | JobStatus::Running
         | JobStatus::Paused
         | JobStatus::Stopped
-        | JobStatus::Failed => VerifyEnd::Paused(Box::new(done)),
+        | JobStatus::Failed => VerifyEnd::Unfinished(Box::new(done)),
     })
 }
 
@@ -157,7 +157,7 @@ pub(crate) async fn resume(
         options: &options,
         as_json,
     };
-    let is_right = print_end(&end, &output)?;
+    let is_right = report_end(&end, &output)?;
     Ok(end.report_lives(deployment).await? && is_right)
 }
 
@@ -166,7 +166,7 @@ impl VerifyEnd {
     pub(super) async fn report_lives(&self, deployment: &Deployment) -> Result<bool> {
         match self {
             Self::Done(_, totals) => Box::pin(report_lives(deployment, totals)).await,
-            Self::Paused(_) => Ok(true),
+            Self::Unfinished(_) => Ok(true),
         }
     }
 }
@@ -199,11 +199,11 @@ pub(crate) fn next_options(tolerance_seconds: u64, bucket: Option<&str>) -> Stri
 ///
 /// # Errors
 /// The report cannot be written; as [`VerifySummary::is_right`].
-pub(super) fn print_end(end: &VerifyEnd, output: &VerifyOutput<'_>) -> Result<bool> {
+pub(super) fn report_end(end: &VerifyEnd, output: &VerifyOutput<'_>) -> Result<bool> {
     let VerifyOutput { file, as_json, .. } = *output;
     let report = match end {
         VerifyEnd::Done(report, _) => report,
-        VerifyEnd::Paused(job) => return print_report(&JobReport::of(job), as_json),
+        VerifyEnd::Unfinished(job) => return print_report(&JobReport::of(job), as_json),
     };
     let written = file.map_or(Ok(()), |file| write_report(file, &finding_lines(&report.findings)));
     let printed = printed(report, output);

@@ -19,7 +19,7 @@ use clap::Args;
 
 use self::deployed::{
     StoredArguments, VerifyEnd, VerifyOutput, create_job, dataset_bucket, dataset_judge, next_options,
-    print_end, run_job,
+    report_end, run_job,
 };
 use self::report_file::{absolute, begin_report};
 use self::selection::{RecheckFile, VerifySelection, read_recheck};
@@ -88,7 +88,7 @@ impl VerifyCommand {
                 let report = Box::pin(self.recheck(&deployment, &findings)).await?;
                 let lives = lives_of_findings(&deployment.context(), &findings).await?;
                 let (end, selection) = (VerifyEnd::Done(report, lives), VerifySelection::default());
-                let is_right = print_end(&end, &self.output(&selection, &self.next_options()))?;
+                let is_right = report_end(&end, &self.output(&selection, &self.next_options()))?;
                 return Ok(end.report_lives(&deployment).await? && is_right);
             }
             Some(RecheckFile::Run(selection)) => selection,
@@ -96,7 +96,7 @@ impl VerifyCommand {
         };
         self.report.as_deref().map_or(Ok(()), begin_report)?;
         let end = Box::pin(self.verify(&deployment, &selection)).await?;
-        let is_right = print_end(&end, &self.output(&selection, &self.next_options()))?;
+        let is_right = report_end(&end, &self.output(&selection, &self.next_options()))?;
         Ok(end.report_lives(&deployment).await? && is_right)
     }
 }

@@ -10,7 +10,7 @@ use arrow_array::RecordBatch;
 use arrow_schema::ArrowError;
 
 use super::ArchiveExporter;
-use super::object::{lookup_keys, lookup_outputs};
+use super::object::{dataset_lookup_keys, lookup_outputs};
 use super::row_builder::RowBuilder;
 use super::snapshot::ReadItem;
 use crate::row_values::DatasetRows;
@@ -44,7 +44,7 @@ impl<B: Bucket, T: Tables, C: Clock> ArchiveExporter<B, T, C> {
             let (mut of_items, mut days) = (Vec::new(), Vec::new());
             for (index, (read, image)) in items.iter().zip(&images).enumerate() {
                 let Some(mut row) = snapshot_row(dataset, &read.candidates, image) else { continue };
-                let outputs = lookup_outputs(&lookups, lookup_keys(dataset, row.scope));
+                let outputs = lookup_outputs(&lookups, dataset_lookup_keys(dataset, row.scope));
                 row.scope.outputs = &outputs;
                 builder.append(dataset, &row, &position, None);
                 of_items.push(index);

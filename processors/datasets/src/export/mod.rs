@@ -57,7 +57,7 @@ use self::commit::{LogAddition, commit_objects};
 use self::lines::LineBlocks;
 pub use self::object::ExportTotals;
 use self::object::ObjectExport;
-use self::source::FileSource;
+use self::source::RowSource;
 use self::upload::upload_files;
 use crate::delta::DeltaTable;
 use crate::heartbeat::store_exported;
@@ -190,7 +190,7 @@ impl<B: Bucket, T: Tables, C: Clock> ArchiveExporter<B, T, C> {
         }
         let (export, content_hash) = self.read(key).await?;
         let (partitions, rejected, mut totals) = export.finish()?;
-        let mut source = FileSource::of_object(key, &content_hash, &rejected);
+        let mut source = RowSource::of_object(key, &content_hash, &rejected);
         if !rejected.is_empty() {
             self.bucket.put(&rejected_lines(key), rejected).await?;
         }

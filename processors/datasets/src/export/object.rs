@@ -302,7 +302,7 @@ impl<'e, T: Tables> ObjectExport<'e, T> {
             let looking = datasets_of(&item.candidates).filter(|(_, dataset)| !dataset.lookups.is_empty());
             for (_, dataset) in looking {
                 for row in item.rows(dataset) {
-                    keys.extend(lookup_keys(dataset, row.scope).flatten().map(LookupKey::into_owned));
+                    keys.extend(dataset_lookup_keys(dataset, row.scope).flatten().map(LookupKey::into_owned));
                 }
             }
         }
@@ -321,7 +321,7 @@ impl<'e, T: Tables> ObjectExport<'e, T> {
             let DatasetExport { schema, days, .. } = &mut self.datasets[index];
             for mut row in item.rows(dataset) {
                 self.totals.undated += usize::from(row.day == NO_DAY);
-                let outputs = lookup_outputs(&self.lookups, lookup_keys(dataset, row.scope));
+                let outputs = lookup_outputs(&self.lookups, dataset_lookup_keys(dataset, row.scope));
                 row.scope.outputs = &outputs;
                 let partition = match days.entry_ref(&*row.day) {
                     EntryRef::Occupied(occupied) => occupied.into_mut(),
@@ -376,7 +376,7 @@ fn unknown_table(model: &Model, kind: ErrorKind, message: &'static str, name: &s
 }
 
 /// The key of each of the dataset's lookups in a row; `None` where the row lacks a value of the key.
-pub(super) fn lookup_keys<'q>(
+pub(super) fn dataset_lookup_keys<'q>(
     dataset: &'q Dataset,
     scope: ImageScope<'q, 'q>,
 ) -> impl Iterator<Item = Option<LookupKey<'q>>> {

@@ -19,9 +19,9 @@ use hashbrown::{HashMap, HashSet};
 use sha2::{Digest as _, Sha256};
 
 use super::commit::{LogAddition, add_to_log};
-use super::object::{FinishedPartition, ReadOutputs, lookup_keys, lookup_outputs};
+use super::object::{FinishedPartition, ReadOutputs, dataset_lookup_keys, lookup_outputs};
 use super::partition_writer::PartitionWriter;
-use super::source::FileSource;
+use super::source::RowSource;
 use super::upload::upload_files;
 use super::{ArchiveExporter, ExportTotals};
 use crate::schema::arrow_schema;
@@ -74,7 +74,7 @@ impl<B: Bucket, T: Tables, C: Clock> ArchiveExporter<B, T, C> {
             for (index, dataset) in datasets_of(&read.candidates) {
                 let Some(mut row) = snapshot_row(dataset, &read.candidates, image) else { continue };
                 totals.undated += usize::from(row.day == NO_DAY);
-                let outputs = lookup_outputs(&lookups, lookup_keys(dataset, row.scope));
+                let outputs = lookup_outputs(&lookups, dataset_lookup_keys(dataset, row.scope));
                 row.scope.outputs = &outputs;
                 let partition = match partitions.entry((index, row.day.to_string())) {
                     Entry::Occupied(occupied) => occupied.into_mut(),
@@ -103,7 +103,7 @@ impl<B: Bucket, T: Tables, C: Clock> ArchiveExporter<B, T, C> {
         for (read, image) in items.iter().zip(images) {
             for (_, dataset) in datasets_of(&read.candidates) {
                 let Some(row) = snapshot_row(dataset, &read.candidates, image) else { continue };
-                keys.extend(lookup_keys(dataset, row.scope).flatten().map(LookupKey::into_owned));
+                keys.extend(dataset_lookup_keys(dataset, row.scope).flatten().map(LookupKey::into_owned));
             }
         }
         let keys: Vec<_> = keys.into_iter().collect();
@@ -121,7 +121,7 @@ impl<B: Bucket, T: Tables, C: Clock> ArchiveExporter<B, T, C> {
         let partitions =
             partitions.map(|((dataset, day), writer)| FinishedPartition { dataset, day, writer });
         let finished = partitions.collect();
-        let mut source = FileSource::of_items(source_key);
+        let mut source = RowSource::of_items(source_key);
         Box::pin(upload_files(&self.model, &self.logs, &self.clock, &mut source, finished, totals)).await
     }
 

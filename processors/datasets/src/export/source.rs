@@ -18,7 +18,7 @@ use crate::paths::exported_prefix;
 
 /// The source of the rows of an upload.
 #[derive(Debug)]
-pub(super) struct FileSource<'k> {
+pub(super) struct RowSource<'k> {
     /// Names the files.
     pub(super) name: Cow<'k, str>,
     /// The archive object, if the rows are of one.
@@ -35,7 +35,7 @@ struct ArchiveObject<'k> {
     modified: Option<Timestamp>,
 }
 
-impl<'k> FileSource<'k> {
+impl<'k> RowSource<'k> {
     /// Items that were read. Their name has a hash of their content.
     pub(super) fn of_items(name: &'k str) -> Self {
         Self { name: Cow::Borrowed(name), object: None }

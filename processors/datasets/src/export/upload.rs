@@ -20,7 +20,7 @@ use parquet::file::metadata::ParquetMetaDataReader;
 use super::ExportTotals;
 use super::commit::LogAddition;
 use super::object::FinishedPartition;
-use super::source::FileSource;
+use super::source::RowSource;
 use crate::delta::{DataFile, DeltaTable, FileStatistics, ORPHAN_AGE, TableSnapshot};
 use crate::objects::read_object;
 use crate::paths::{exported_path, exported_prefix};
@@ -47,7 +47,7 @@ struct DatasetLog<'l, B> {
 
 impl<B: Bucket> DatasetLog<'_, B> {
     /// Whether the log has, or had, a file with the rows of a source and day.
-    async fn knows(&mut self, source: &mut FileSource<'_>, day: &str) -> Result<bool> {
+    async fn knows(&mut self, source: &mut RowSource<'_>, day: &str) -> Result<bool> {
         let Self { log, fingerprint, snapshot } = self;
         let known = match snapshot {
             Some(known) => known,
@@ -65,7 +65,7 @@ pub(super) async fn upload_files<B: Bucket>(
     model: &Model,
     logs: &[DeltaTable<B>],
     clock: &impl Clock,
-    source: &mut FileSource<'_>,
+    source: &mut RowSource<'_>,
     partitions: Vec<FinishedPartition>,
     totals: &mut ExportTotals,
 ) -> Result<Vec<LogAddition>> {

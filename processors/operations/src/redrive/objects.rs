@@ -80,8 +80,8 @@ impl<A: RecordTarget, R: RecordTarget, B: Bucket, C: Clock> ObjectRedrive<A, R, 
             return Err(self.not_failures());
         }
         let listed = self.bucket.list(&self.prefix).await?.into_iter();
-        let is_foreign = |key: &str| key.starts_with(REDRIVEN) || is_own(key);
-        let listed = listed.filter(|object| object.size > 0 && !is_foreign(&object.key));
+        let is_failure = |key: &str| !key.starts_with(REDRIVEN) && !is_own(key);
+        let listed = listed.filter(|object| object.size > 0 && is_failure(&object.key));
         let mut objects: Vec<FailureObject> = listed
             .map(|object| FailureObject {
                 modified_ms: object.modified.epoch_ms(),

@@ -24,7 +24,7 @@ use super::log::{RepairLogEntry, RepairOutcome, RepairWrite};
 use crate::jobs::WaitReason;
 use crate::verify::{
     DatasetJudge, JudgedRow, RowDifference, RowVerdicts, VerifyFinding, candidates_of, check_generation,
-    is_foreign_row,
+    is_unknown_row,
 };
 
 /// The time limit of the commits.
@@ -65,10 +65,10 @@ impl<'r, B: Bucket, T: Tables + TableScan, C: Clock> DatasetRepairer<'r, B, T, C
         check_generation(self.judge.model(), of_datasets.iter().copied())?;
         let candidates = candidates_of(self.judge.model(), of_datasets.iter().copied());
         let verdicts = Box::pin(self.judge.judge(candidates)).await?;
-        let (foreign, known): (Vec<_>, Vec<_>) =
-            of_datasets.into_iter().partition(|finding| is_foreign_row(self.judge.model(), finding));
+        let (unknown, known): (Vec<_>, Vec<_>) =
+            of_datasets.into_iter().partition(|finding| is_unknown_row(self.judge.model(), finding));
         let mut log = not_repaired(&known, &verdicts);
-        log.extend(foreign.into_iter().map(|finding| {
+        log.extend(unknown.into_iter().map(|finding| {
             let reason = "the model has no such dataset, or no entity of the row: nothing was written";
             RepairLogEntry::failed(finding.clone(), reason)
         }));

@@ -109,9 +109,9 @@ impl<T: Tables> ItemJudge<T> {
         let mut judgements = Vec::with_capacity(read.len());
         for (read, identified) in read.iter().zip(&identified) {
             let Some((item, image)) = identified else {
-                let foreign =
+                let without_entity =
                     UndecidedCause::new(UndecidedReason::Foreign, "the model has no entity for the key");
-                judgements.push(ItemJudgement::unknown(foreign));
+                judgements.push(ItemJudgement::unknown(without_entity));
                 continue;
             };
             let parts = self.parts_of(read, item, image);

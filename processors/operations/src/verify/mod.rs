@@ -40,7 +40,7 @@ mod unjudged;
 
 pub use self::arguments::{DEFAULT_TOLERANCE, DatasetCoverage, VerifyArguments, plan_verify};
 pub use self::datasets::{DatasetCheck, DatasetJudge, ReadSides, recheck_rows};
-pub(crate) use self::datasets::{JudgedRow, RowVerdicts, candidates_of, is_foreign_row};
+pub(crate) use self::datasets::{JudgedRow, RowVerdicts, candidates_of, is_unknown_row};
 pub use self::finding::{
     ExpectedValue, FindingPlace, FindingSubject, FindingVerdict, FoundItem, RollupPlace, RowDifference,
     RowLocation, UndecidedReason, VerifyFinding,

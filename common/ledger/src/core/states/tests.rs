@@ -55,7 +55,7 @@ const LONG_AGO: i64 = NOW - 60 * 24 * 60 * 60;
 /// So many steps reach every transition.
 const MOST_STEPS: usize = 5;
 
-/// The state of an item, the news, and the next states.
+/// The state of an item, the input, and the next states.
 type Transitions = BTreeMap<(String, String), BTreeSet<String>>;
 
 fn attempt(attributes: &[(&'static str, &'static str)]) -> Item {
@@ -164,8 +164,8 @@ impl StepWorld {
         Some(Some(entry.encode(&self.targets())))
     }
 
-    /// The news with this number; `None` if there are fewer.
-    fn news<'r>(&self, number: usize) -> Option<ItemInput<'r, '_>> {
+    /// The input with this number; `None` if no input has it.
+    fn input<'r>(&self, number: usize) -> Option<ItemInput<'r, '_>> {
         let at = Timestamp::from_epoch_ms(NOW * 1000);
         Some(match number {
             0..10 => {
@@ -226,21 +226,21 @@ impl<'r> WalkedItem<'r> {
         }
     }
 
-    /// The item after these news.
+    /// The item after these inputs.
     fn after(&self, world: &StepWorld, path: &[usize]) -> LedgerItem<'r> {
         let (mut item, mut targets) = (self.begin(world), world.targets());
-        for (news, step) in path.iter().filter_map(|number| world.news(*number)).zip(0..) {
-            item.step(news, world.context(step), &mut targets);
+        for (input, step) in path.iter().filter_map(|number| world.input(*number)).zip(0..) {
+            item.step(input, world.context(step), &mut targets);
         }
         item
     }
 
-    /// Adds all transitions after these news.
+    /// Adds all transitions after these inputs.
     fn walk(&self, world: &StepWorld, path: &mut Vec<usize>, transitions: &mut Transitions) {
         let before = self.after(world, path);
         for number in 0..50 {
-            let Some(news) = world.news(number) else { continue };
-            let transition = (state_name(&before.state), news_name(&news));
+            let Some(input) = world.input(number) else { continue };
+            let transition = (state_name(&before.state), input_name(&input));
             path.push(number);
             let after = self.after(world, path);
             transitions.entry(transition).or_default().insert(state_name(&after.state));
@@ -264,8 +264,8 @@ fn state_name(state: &ItemState<'_>) -> String {
     name.to_owned()
 }
 
-fn news_name(news: &ItemInput<'_, '_>) -> String {
-    let name = match news {
+fn input_name(input: &ItemInput<'_, '_>) -> String {
+    let name = match input {
         ItemInput::EntryRead { .. } => "EntryRead",
         ItemInput::ItemRead { .. } => "ItemRead",
         ItemInput::LookupsResolved(_) => "LookupsResolved",

@@ -28,7 +28,7 @@ use afterwrite_model::clock::Clock;
 use afterwrite_model::record::Timestamp;
 use afterwrite_services::Bucket;
 
-use super::keys::{DatasetKey, RowCandidate, candidates_of, is_foreign_row};
+use super::keys::{DatasetKey, RowCandidate, candidates_of, is_unknown_row};
 use super::look::{DatasetJudge, FoundByDay, FoundRow, FoundRows, ItemLook};
 use crate::jobs::{WaitReason, count};
 use crate::verify::finding::{
@@ -332,14 +332,14 @@ pub async fn recheck_rows<B: Bucket, T: Tables + TableScan, C: Clock>(
     let candidates = candidates_of(judge.model(), findings);
     let verdicts = Box::pin(judge.judge(candidates)).await?;
     let drifted = verdicts.drifted.into_iter().map(|row| row.finding);
-    let foreign = findings.iter().filter(|finding| is_foreign_row(judge.model(), finding)).map(|finding| {
+    let unknown = findings.iter().filter(|finding| is_unknown_row(judge.model(), finding)).map(|finding| {
         let cause = UndecidedCause::new(
             UndecidedReason::Foreign,
             "the model has no such dataset, or no entity of the row",
         );
         finding.clone().undecided(cause)
     });
-    let found = drifted.chain(verdicts.undecided).chain(foreign);
+    let found = drifted.chain(verdicts.undecided).chain(unknown);
     let generation = Some(judge.model().generation);
     Ok(found.map(|finding| VerifyFinding { generation, ..finding }).collect())
 }

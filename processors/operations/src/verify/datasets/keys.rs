@@ -81,11 +81,11 @@ fn known_row<'f>(model: &Model, finding: &'f VerifyFinding) -> Option<(DatasetKe
 }
 
 /// Whether a finding is about a row that the model does not know: another model has found it, and this one cannot judge it.
-pub(crate) fn is_foreign_row(model: &Model, finding: &VerifyFinding) -> bool {
+pub(crate) fn is_unknown_row(model: &Model, finding: &VerifyFinding) -> bool {
     finding.subject.row().is_some() && known_row(model, finding).is_none()
 }
 
-/// The candidates that findings are about. Findings of other places, and foreign rows, are ignored.
+/// The candidates that findings are about. Findings of other places, and unknown rows, are ignored.
 pub(crate) fn candidates_of<'f>(
     model: &Model,
     findings: impl IntoIterator<Item = &'f VerifyFinding>,

@@ -20,7 +20,7 @@ mod task;
 
 pub use self::judge::recheck_rows;
 pub(crate) use self::judge::{JudgedRow, RowVerdicts};
-pub(crate) use self::keys::{RowCandidate, candidates_of, is_foreign_row};
+pub(crate) use self::keys::{RowCandidate, candidates_of, is_unknown_row};
 pub use self::look::DatasetJudge;
 pub(crate) use self::task::check_units;
 pub use self::task::{DatasetCheck, ReadSides};
