@@ -150,18 +150,18 @@ impl<'r> WorkEvaluation<'_, 'r> {
         let RecordPrefix { uncounted, settlements, settled, extremes } = prefix;
         let mut records = uncounted.clone();
         records.extend(settled.iter().filter(|index| !uncounted.contains(index)).copied());
-        let (mut state, counted) = self.newest_state(uncounted);
+        let (mut state, last_counted) = self.newest_state(uncounted);
         if let Some(state) = &mut state {
             state.projection.extremes.extend(extremes.extremes);
         }
-        records.retain(|index| counted.is_some_and(|counted| *index <= counted) || settled.contains(index));
+        records.retain(|index| last_counted.is_some_and(|last| *index <= last) || settled.contains(index));
         let created = |index: &usize| self.facts.records.changes.get(*index)?.created_at;
         let newest = records.iter().filter_map(created).max();
         let start = Position::start_of("");
         let lives = if decision.changes_lives {
             let left = decision.uncounted.iter().copied();
             let left: Vec<usize> =
-                left.filter(|index| counted.is_none_or(|counted| *index > counted)).collect();
+                left.filter(|index| last_counted.is_none_or(|last| *index > last)).collect();
             self.facts.changed_lives(decision, &settled, &left, self.now)
         } else {
             None

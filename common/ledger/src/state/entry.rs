@@ -28,9 +28,9 @@ pub(crate) struct LedgerEntry<'r> {
     pub(crate) position: Position<'r>,
     /// The revision: grows by one with every write of the entry, and is the condition of the next write.
     pub(crate) rev: u64,
-    /// The generation of the model that wrote the entry.
+    /// The generation of the model that counted the item's state. A write that keeps the state, because it only settles or parks, keeps it.
     pub(crate) generation: u64,
-    /// The fingerprint of the model that wrote the entry: tells two models of one generation apart. Empty if unknown.
+    /// The fingerprint of the same model: tells two models of one generation apart. Empty if unknown.
     pub(crate) fingerprint: Arc<str>,
     /// The contributions that are counted now.
     pub(crate) current: ItemContributions,
@@ -49,13 +49,13 @@ pub(crate) struct LedgerEntry<'r> {
 
 /// The position of the newest change that is counted.
 pub const POSITION: &str = "position";
-/// The generation of the model that wrote the entry.
+/// The generation of the model that counted the item's state.
 pub const GENERATION: &str = "generation";
 /// The contributions that are counted, as JSON. A marker has none.
 pub const CONTRIBUTIONS: &str = "contributions";
 /// The server's time of the last reconciliation.
 pub const AS_OF: &str = "as_of";
-/// The fingerprint of the model that wrote the entry.
+/// The fingerprint of the model that counted the item's state.
 pub const FINGERPRINT: &str = "model";
 
 /// Separates a source item's sort key from the position of its expiry.
@@ -139,7 +139,7 @@ impl LedgerEntry<'_> {
         super::is_of_type(item, LEDGER_TYPE) && item.contains_key(POSITION)
     }
 
-    /// The generation of the model that wrote a stored entry, if it can be read.
+    /// The generation of the model that counted the state of a stored entry, if it can be read.
     pub(crate) fn stored_generation(item: &Item) -> Option<u64> {
         let generation = item.get(GENERATION).and_then(AttributeValue::as_number).and_then(Decimal::to_i64);
         generation.and_then(|generation| u64::try_from(generation).ok())

@@ -19,12 +19,12 @@ const SEEN_AT: &str = "seen_at#";
 /// The outputs of a lookup, shared by the items that need them.
 pub(crate) type SharedOutputs = Arc<LookupOutputs>;
 
-/// The remembered result of a lookup.
+/// A lookup, as far as its result is remembered.
 #[derive(Clone, Debug, PartialEq)]
 pub enum RememberedLookup {
-    /// Nothing.
+    /// It is not remembered.
     Nothing,
-    /// Its outputs, but not all that the model declares: an earlier model has remembered it.
+    /// An earlier model has remembered it, without these outputs that the model declares.
     Lacking(Vec<Arc<str>>),
     /// Its outputs.
     Outputs(Arc<LookupOutputs>),

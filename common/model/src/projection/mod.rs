@@ -1,5 +1,5 @@
-//! Projects an image of an item: to the contributions to rollups, the stale caches, the rows of datasets, and the line
-//! of the archive.
+//! Projects an image of an item: to the contributions to rollups, the stale caches, the rows of datasets, the events, and the
+//! line of the archive.
 //!
 //! In: an [`Image`], the entities that the item's key allows, and the outputs of its lookups. The image decides which entity the item is of. Out: for the ledger, an [`ImageProjection`].
 //! Pure: no I/O, no clock; the same input always has the same result.
@@ -169,8 +169,8 @@ pub trait KnownLookups {
     /// The outputs of a lookup, if it has any.
     fn outputs(&self, key: &LookupKey<'_>) -> Option<&LookupOutputs>;
 
-    /// Whether it is certain that a lookup finds nothing now. An index lags behind its table, so this is certain only of lookups by
-    /// primary key.
+    /// Whether a lookup was searched and finds nothing. The answer is used for lookups by primary key only: an index lags behind its table, so
+    /// that it may find the item later.
     fn is_absent(&self, key: &LookupKey<'_>) -> bool {
         let _ = key;
         false
