@@ -17,15 +17,13 @@ use afterwrite_model::projection::{
     ExtremeValue, INVALID_ROLLUP_KEY, MeasureAmounts, RollupTarget, RollupTargets, TargetId,
 };
 use afterwrite_model::record::{AttributePath, AttributeValue, Decimal, Item, Timestamp};
+pub use afterwrite_model::table::SETTLED;
 use afterwrite_model::table::{ComputedMeasure, ComputedValue, RankGroup, Rollup};
 use afterwrite_model::{Error, ErrorKind, Result, hex};
 
 use sha2::{Digest as _, Sha256};
 
 use super::{ENTITY_TYPE, EXPIRES_AT, REV, ROLLUP_TYPE, StateKeys, set};
-
-/// The prefix of the attribute with the settled part of a measure.
-pub const SETTLED: &str = "settled_";
 
 /// The additions of one transaction to one rollup.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -228,7 +228,7 @@ pub(crate) use rollup_keys::{escaped, unescaped};
 pub use saved_query::SavedQuery;
 pub use secondary_index::{SecondaryIndex, index_key_text};
 pub use source_table::{STATE_TABLE, Table};
-pub use state_key::STATE_ATTRIBUTES;
+pub use state_key::{SETTLED, STATE_ATTRIBUTES, can_hold_measure};
 pub use template::{Template, TemplatePiece, ValueFormat};
 pub use term::{ElementPath, InternedPath, Term};
 pub use time_bucket::TimeBucket;

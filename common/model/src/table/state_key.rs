@@ -7,10 +7,16 @@ pub(super) const STATE_KEY: [&str; 2] = ["PK", "SK"];
 pub(super) const EXPIRES_AT: &str = "expires_at";
 
 /// The attributes of a rollup that are not measures. Attributes that begin with [`SETTLED`] are not measures either.
-pub(super) const ROLLUP_ATTRIBUTES: [&str; 6] = ["PK", "SK", "EntityType", "rev", "updated_at", EXPIRES_AT];
+const ROLLUP_ATTRIBUTES: [&str; 6] = ["PK", "SK", "EntityType", "rev", "updated_at", EXPIRES_AT];
 
 /// Precedes a measure in the name of the attribute that has the part of expired items.
-pub(super) const SETTLED: &str = "settled_";
+pub const SETTLED: &str = "settled_";
+
+/// Whether a rollup's attribute can be one of a measure, by its name.
+#[must_use]
+pub fn can_hold_measure(attribute: &str) -> bool {
+    !ROLLUP_ATTRIBUTES.contains(&attribute) && !attribute.starts_with(SETTLED)
+}
 
 /// The attributes of Afterwrite's own items in the state table. A measure with one of these names cannot be the key of an index.
 pub const STATE_ATTRIBUTES: &[&str] = &[

@@ -8,7 +8,7 @@ use super::problem::ProblemCode;
 use super::{entity_order, key_overlap, key_readings, update_size};
 use crate::record::{AttributePath, AttributeSecrecy, secrecy};
 use crate::table::rank;
-use crate::table::state_key::{RESERVED_PREFIXES, ROLLUP_ATTRIBUTES, SETTLED};
+use crate::table::state_key::{RESERVED_PREFIXES, can_hold_measure};
 use crate::table::{
     Entity, InternedPath, ItemEvents, Model, OnExpiry, Template, TemplatePiece, Term, ValueFormat,
 };
@@ -80,7 +80,7 @@ fn reserved_prefix(template: &Template, is_state_key: bool) -> Option<&'static s
 
 fn check_measure_names(compiler: &mut ModelCompiler<'_, '_>) {
     for held in &compiler.measures {
-        if ROLLUP_ATTRIBUTES.contains(&&*held.attribute) || held.attribute.starts_with(SETTLED) {
+        if !can_hold_measure(&held.attribute) {
             let aggregate = compiler.model.aggregates.get(held.aggregate);
             let message = format!(
                 "aggregate `{}`: measure `{}`: every rollup has an attribute of this name; choose another",
