@@ -21,6 +21,21 @@ pub enum EventService {
     Sns,
 }
 
+impl EventService {
+    /// All services.
+    pub const ALL: [Self; 3] = [Self::EventBridge, Self::Sns, Self::Sqs];
+
+    /// The permission to publish to a target of the service.
+    #[must_use]
+    pub const fn permission(self) -> &'static str {
+        match self {
+            Self::EventBridge => "events:PutEvents",
+            Self::Sqs => "sqs:SendMessage",
+            Self::Sns => "sns:Publish",
+        }
+    }
+}
+
 /// The ARN of a bus, a queue or a topic, and the setting that names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventArn {

@@ -47,7 +47,7 @@ impl EventBridge {
         ServiceRequest {
             service: "EventBridge",
             action: "PutEvents",
-            permission: "events:PutEvents",
+            permission: self.arn.service.permission(),
             resource: "event bus",
             name: &self.arn.text,
             named_by: NamedBy::ArnSetting(&self.arn.setting),

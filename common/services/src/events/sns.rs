@@ -39,7 +39,7 @@ impl SnsTopic {
         ServiceRequest {
             service: "SNS",
             action: "PublishBatch",
-            permission: "sns:Publish",
+            permission: self.arn.service.permission(),
             resource: "topic",
             name: &self.arn.text,
             named_by: NamedBy::ArnSetting(&self.arn.setting),

@@ -35,7 +35,7 @@ impl EventQueue {
         ServiceRequest {
             service: "SQS",
             action: "SendMessageBatch",
-            permission: "sqs:SendMessage",
+            permission: self.arn.service.permission(),
             resource: "queue",
             name: &self.arn.text,
             named_by: NamedBy::ArnSetting(&self.arn.setting),

@@ -59,6 +59,7 @@ pub(super) fn when_drained(shape: &DeployedShape<'_>, value: Value) -> Value {
 #[cfg(test)]
 mod tests {
     use afterwrite_model::table::Model;
+    use afterwrite_services::events::EventService;
 
     use crate::cost::Observability;
 
@@ -94,6 +95,15 @@ mod tests {
         }
         let projections = &template["Resources"]["RelayFunction"]["Properties"]["Environment"]["Variables"]["AFTERWRITE_PROJECTIONS"];
         assert!(projections.to_string().contains("archive,notify"), "{projections}");
+    }
+
+    #[test]
+    fn the_module_accepts_the_same_targets_and_may_publish_to_them() {
+        let module = include_str!("../../../../infra/events.tf");
+        assert_eq!(module.matches(PATTERN).count(), 2, "the patterns of both variables");
+        for permission in EventService::ALL.map(EventService::permission) {
+            assert!(module.contains(&format!("\"{permission}\"")), "{permission}");
+        }
     }
 
     #[test]

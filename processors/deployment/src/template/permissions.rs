@@ -6,6 +6,7 @@ use afterwrite_ledger::state::job::JOB_PREFIX;
 use afterwrite_ledger::state::{LEDGER_PREFIX, LOOKUP_PREFIX};
 use afterwrite_model::entity::HEARTBEAT_KEY;
 use afterwrite_model::table::{KeyType, Template, TemplatePiece};
+use afterwrite_services::events::EventService;
 use serde_json::{Value, json};
 
 use super::conditions::Condition;
@@ -181,7 +182,7 @@ fn state_and_source_tables(shape: &DeployedShape<'_>) -> Vec<Value> {
 /// The permission to publish to the targets of events. Each ARN is of one service, so only one of the actions applies to it.
 fn event_statement(shape: &DeployedShape<'_>) -> Option<Value> {
     let arns: Vec<Value> = targets(shape).iter().map(|target| reference(&target.parameter)).collect();
-    let actions = ["events:PutEvents", "sns:Publish", "sqs:SendMessage"];
+    let actions = EventService::ALL.map(EventService::permission);
     (!arns.is_empty()).then(|| allow("Events", &actions, arns))
 }
 

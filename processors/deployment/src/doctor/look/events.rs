@@ -69,22 +69,22 @@ impl EventLook {
     /// Publishes nothing: a request without entries. `None` if the response does not show whether it is allowed.
     pub(super) async fn dry_call(&self, arn: &EventArn) -> Option<DryCall> {
         let sdk = self.regional(arn);
-        let (permission, code) = match arn.service {
+        let code = match arn.service {
             EventService::EventBridge => {
                 let request = ApiRequest::json(TARGET_PREFIX, "PutEvents", &json!({ "Entries": [] }));
                 let sent = ServiceApi::new(&EVENTBRIDGE, sdk).send(request).await;
-                ("events:PutEvents", code_of(sent.as_ref().err()?.as_service_error()?.meta().code()))
+                code_of(sent.as_ref().err()?.as_service_error()?.meta().code())
             }
             EventService::Sns => {
                 let form = [("TopicArn".to_owned(), arn.text.to_string())];
                 let request = query_request("PublishBatch", &form);
                 let sent = ServiceApi::new(&SNS, sdk).send(request).await;
-                ("sns:Publish", code_of(sent.as_ref().err()?.as_service_error()?.meta().code()))
+                code_of(sent.as_ref().err()?.as_service_error()?.meta().code())
             }
             EventService::Sqs => {
                 let send = aws_sdk_sqs::Client::new(&sdk).send_message_batch().queue_url(arn.queue_url());
                 let sent = Box::pin(send.set_entries(Some(Vec::new())).send()).await;
-                ("sqs:SendMessage", code_of(sent.as_ref().err()?.as_service_error()?.meta().code()))
+                code_of(sent.as_ref().err()?.as_service_error()?.meta().code())
             }
         };
         let is_allowed = match code.as_str() {
@@ -92,7 +92,7 @@ impl EventLook {
             code if EMPTY.contains(&code) => true,
             _ => return None,
         };
-        Some(DryCall { permission, subject: arn.name.to_string(), is_allowed })
+        Some(DryCall { permission: arn.service.permission(), subject: arn.name.to_string(), is_allowed })
     }
 }
 
