@@ -191,7 +191,8 @@ impl ReaderValue {
     }
 
     /// Whether the measures of several rollups make one measure.
-    pub(crate) fn adds_up(&self) -> bool {
+    #[must_use]
+    pub fn adds_up(&self) -> bool {
         match self {
             Self::Distinct | Self::Latest(_) => false,
             Self::Count

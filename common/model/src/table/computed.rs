@@ -5,8 +5,10 @@ use std::sync::Arc;
 use super::computed_measure::{ComputedMeasure, ComputedRule};
 use super::load::compiler::{ModelCompiler, RollupMeasure};
 use super::load::problem::ProblemCode;
-use super::load::suggestion::suggestion;
-use super::measure::{CompiledMeasure, ComputedParts, Measure, MeasureKind, averaged, with_percentiles};
+use super::load::suggestion::{joined, suggestion};
+use super::measure::{
+    CompiledMeasure, ComputedParts, Measure, MeasureFunction, MeasureKind, averaged, with_percentiles,
+};
 
 /// Registers the measures with the rollups of their aggregate.
 pub(super) fn register_measures(
@@ -35,10 +37,11 @@ pub(super) fn register_measures(
             }
             let rule = compiled.measure.as_ref().and_then(|measure| computed_rule(measure, measures));
             rollup.computed.extend(rule.map(|rule| ComputedMeasure { name: Arc::from(name.value), rule }));
-            if !function.is_additive() && rollup.shards > 1 {
+            if function.needs_whole_rollup() && rollup.shards > 1 {
                 let message = format!(
-                    "{owner}: rollup `{}` is sharded, and a sharded rollup has no `max`, `min`, `latest`, `avg` or `percentile`; count them into a rollup of their own",
-                    rollup.name
+                    "{owner}: rollup `{}` is sharded, and a sharded rollup has no {}; count them into a rollup of their own",
+                    rollup.name,
+                    joined(&MeasureFunction::names_of(MeasureFunction::needs_whole_rollup), "or")
                 );
                 compiler.findings.report(ProblemCode::ShardedMeasure, name.at, message);
             }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::latest::Latest;
 use super::load::reader::Located;
-use super::named::named_values;
+use super::named::{NamedValue as _, named_values};
 use super::percentile::PercentileBins;
 use super::{ModelNotation, Pattern, Term, ValueFormat};
 use crate::record::Decimal;
@@ -120,6 +120,20 @@ impl MeasureFunction {
             | Self::Percentile
             | Self::Distinct => false,
         }
+    }
+
+    /// Whether its value follows from the whole rollup, so that a sharded rollup cannot have it.
+    pub(super) fn needs_whole_rollup(self) -> bool {
+        match self {
+            Self::Max | Self::Min | Self::Latest | Self::Average | Self::Percentile => true,
+            Self::Count | Self::Sum | Self::Histogram | Self::Percentiles | Self::Distinct => false,
+        }
+    }
+
+    /// The names of the functions for which this holds.
+    pub(super) fn names_of(holds: impl Fn(Self) -> bool) -> Vec<&'static str> {
+        let functions = Self::NAMES.iter().filter_map(|name| Self::of_name(name));
+        functions.filter(|function| holds(*function)).map(|function| function.name()).collect()
     }
 
     /// Whether items contribute to it; otherwise the rollup computes it from other measures.
@@ -282,7 +296,8 @@ impl Measure {
     }
 
     /// The bins of percentiles.
-    pub(super) fn percentile_bins(&self) -> Option<&Arc<PercentileBins>> {
+    #[must_use]
+    pub fn percentile_bins(&self) -> Option<&Arc<PercentileBins>> {
         match &self.kind {
             MeasureKind::Percentiles { bins, .. } => Some(bins),
             MeasureKind::Count

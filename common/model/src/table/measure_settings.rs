@@ -283,8 +283,9 @@ impl EntityContext<'_, '_, '_> {
         if !fits {
             let described = resolved.value_type.described();
             let message = format!(
-                "{owner}: `{}` is {described}; `max`, `min` and `latest` are of numbers alone or of texts alone",
-                name.value
+                "{owner}: `{}` is {described}; {} are of numbers alone or of texts alone",
+                name.value,
+                listed(&MeasureFunction::names_of(MeasureFunction::is_extreme))
             );
             self.report(ProblemCode::UnfitMeasureValue, name.at, message);
         }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use afterwrite_client::{ReaderMeasure, ReaderValue};
 use afterwrite_ledger::state::settled_name;
 use afterwrite_model::record::{AttributeValue, Decimal, Item};
-use afterwrite_model::table::{ComputedValue, MeasureKind, PercentileBins};
+use afterwrite_model::table::{ComputedValue, PercentileBins};
 use maud::{Markup, html};
 
 use super::shape::{RollupShape, value_text};
@@ -56,9 +56,11 @@ impl<'i> MeasureTotals<'i> {
 
     /// The value of a measure; `None` if it has none. A number of bins is that of the values in all bins.
     pub(crate) fn value(&self, shape: &RollupShape<'_>, measure: &ReaderMeasure) -> Option<MeasureValue> {
+        if self.are_several && !measure.value.adds_up() {
+            return None;
+        }
         let zero = || Decimal::ZERO;
         match &measure.value {
-            ReaderValue::Distinct | ReaderValue::Latest(_) if self.are_several => None,
             ReaderValue::Count | ReaderValue::Sum | ReaderValue::Distinct => {
                 Some(MeasureValue::Number(self.sum(&measure.name).unwrap_or_else(zero)))
             }
@@ -246,15 +248,5 @@ fn add_percentiles(
 fn percentile_bins<'m>(shape: &RollupShape<'m>, name: &str) -> Option<&'m PercentileBins> {
     let mut measures = shape.aggregates().flat_map(|aggregate| &aggregate.measures);
     let measure = measures.find(|measure| *measure.name == *name)?;
-    match &measure.kind {
-        MeasureKind::Percentiles { bins, .. } => Some(bins),
-        MeasureKind::Count
-        | MeasureKind::Sum { .. }
-        | MeasureKind::Max(..)
-        | MeasureKind::Min(..)
-        | MeasureKind::Latest(_)
-        | MeasureKind::Histogram { .. }
-        | MeasureKind::Average { .. }
-        | MeasureKind::Percentile { .. } => None,
-    }
+    measure.percentile_bins().map(Arc::as_ref)
 }
