@@ -12,8 +12,7 @@ use afterwrite_model::clock::{Clock as _, SystemClock};
 use afterwrite_operations::DeploymentContext;
 use afterwrite_operations::verifier::{TimedResult, TimedVerification};
 use afterwrite_operations::verify::{
-    DatasetCoverage, FindingPlace, VerifyArguments, VerifyFinding, VerifyJob, VerifyTask, recheck_findings,
-    verify_units,
+    DatasetCoverage, VerifyArguments, VerifyFinding, VerifyJob, VerifyTask, recheck_findings, verify_units,
 };
 use afterwrite_services::dynamodb::DynamoDb;
 use afterwrite_services::s3::S3Bucket;
@@ -108,8 +107,7 @@ async fn certain(
     found: &TimedResult,
 ) -> Result<Vec<VerifyFinding>> {
     let drift = found.report.findings.iter().filter(|finding| finding.is_drift()).cloned();
-    let (mut wrong, of_items): (Vec<_>, Vec<_>) =
-        drift.partition(|finding| finding.place() == FindingPlace::Rollup);
+    let (mut wrong, of_items): (Vec<_>, Vec<_>) = drift.partition(|finding| !finding.place().is_of_item());
     if of_items.is_empty() {
         return Ok(wrong);
     }

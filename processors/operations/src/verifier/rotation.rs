@@ -60,8 +60,7 @@ impl JudgedShares {
         let is_rollup = |place: FindingPlace| place == FindingPlace::Rollup;
         let is_row = |place: FindingPlace| place == FindingPlace::Dataset;
         Self {
-            items: (share.items - items_before).max(0.0)
-                * decided(summary.items, &|place| !is_rollup(place) && !is_row(place)),
+            items: (share.items - items_before).max(0.0) * decided(summary.items, &FindingPlace::is_of_item),
             rollups: share.rollups * decided(summary.rollups, &is_rollup),
             dataset_rows: share.dataset_items.min(share.dataset_rows)
                 * decided(summary.dataset_keys, &is_row),

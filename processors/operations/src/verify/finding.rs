@@ -112,6 +112,17 @@ pub enum FindingPlace {
     Dataset,
 }
 
+impl FindingPlace {
+    /// Whether it belongs to an item and its ledger entry.
+    #[must_use]
+    pub fn is_of_item(self) -> bool {
+        match self {
+            Self::Ledger | Self::UnreadableEntry | Self::Extreme | Self::Mirror => true,
+            Self::Rollup | Self::ThreeWay | Self::Dataset => false,
+        }
+    }
+}
+
 impl FindingSubject {
     /// The kind of data that differs.
     #[must_use]

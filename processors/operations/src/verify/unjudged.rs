@@ -158,9 +158,9 @@ fn unjudged_items(
 ) -> Vec<UnjudgedPart> {
     let items = totals.number(VerifyTotal::Items);
     let are_decided = sum(totals, &[VerifyTotal::ItemsConfirmed, VerifyTotal::ItemsRechecked]) > 0
-        || judged.has_drift(is_of_item);
+        || judged.has_drift(FindingPlace::is_of_item);
     if items > 0 && !are_decided {
-        return vec![UnjudgedPart::new(VerifiedPart::Items, items, judged.cause(is_of_item))];
+        return vec![UnjudgedPart::new(VerifiedPart::Items, items, judged.cause(FindingPlace::is_of_item))];
     }
     let mut parts = judged.unjudged_entities(run);
     let foreign = totals.number(VerifyTotal::ForeignEntries);
@@ -184,7 +184,7 @@ fn unjudged_items(
     ] {
         let looked_at = totals.number(all);
         if looked_at > 0 && sum(totals, &decided) == 0 && !judged.has_drift(|other| other == place) {
-            parts.push(UnjudgedPart::new(part, looked_at, judged.cause(is_of_item)));
+            parts.push(UnjudgedPart::new(part, looked_at, judged.cause(FindingPlace::is_of_item)));
         }
     }
     parts
@@ -236,17 +236,6 @@ fn nothing_cause(run: &RunKnowledge<'_>, items_read: u64) -> String {
     }
 }
 
-/// Whether a place belongs to an item and its entry.
-fn is_of_item(place: FindingPlace) -> bool {
-    match place {
-        FindingPlace::Ledger
-        | FindingPlace::UnreadableEntry
-        | FindingPlace::Extreme
-        | FindingPlace::Mirror => true,
-        FindingPlace::Rollup | FindingPlace::ThreeWay | FindingPlace::Dataset => false,
-    }
-}
-
 /// The findings of a run.
 struct JudgedFindings<'f> {
     findings: &'f [VerifyFinding],
@@ -269,7 +258,7 @@ impl JudgedFindings<'_> {
     fn unjudged_entities(&self, run: &RunKnowledge<'_>) -> Vec<UnjudgedPart> {
         let mut undecided: BTreeMap<Arc<str>, Vec<&VerifyFinding>> = BTreeMap::new();
         let mut decided = run.decided_entities.clone();
-        for finding in self.findings.iter().filter(|finding| is_of_item(finding.place())) {
+        for finding in self.findings.iter().filter(|finding| finding.place().is_of_item()) {
             let source = finding.subject.item().and_then(|item| item.source(run.model));
             let Some(entity) = source.and_then(|source| entity_of(run.model, &source)) else { continue };
             let is_of_lookup = match finding.verdict {
