@@ -235,7 +235,15 @@ impl<T: Tables + TableScan + Clone, C: Clock + Clone> DriftRepairer<T, C> {
         let mut log = Vec::with_capacity(findings.len());
         let mut known: BTreeMap<RollupPlace, &VerifyFinding> = BTreeMap::new();
         for finding in findings {
-            let FindingSubject::Rollup(place) = &finding.subject else { continue };
+            let place = match &finding.subject {
+                FindingSubject::Rollup(place) => place,
+                FindingSubject::Entry(..)
+                | FindingSubject::UnreadableEntry(_)
+                | FindingSubject::Extreme(_)
+                | FindingSubject::Mirror(_)
+                | FindingSubject::ThreeWay(_)
+                | FindingSubject::Row(..) => continue,
+            };
             if is_rollup(model, place) {
                 known.entry(place.clone()).or_insert(finding);
             } else {

@@ -165,12 +165,17 @@ impl FindingSubject {
     /// The table of the key, as the model names it, or `None` for the state table; and the key.
     #[must_use]
     pub fn key(&self) -> (Option<&str>, Vec<&str>) {
-        match (self, self.item()) {
-            (Self::Rollup((partition, sort)), _) => (None, vec![partition, sort]),
-            (_, Some(FoundItem { table, partition, sort })) => {
+        match self {
+            Self::Rollup((partition, sort)) => (None, vec![partition, sort]),
+            Self::Entry(item, _)
+            | Self::UnreadableEntry(item)
+            | Self::Extreme(item)
+            | Self::Mirror(item)
+            | Self::ThreeWay(item)
+            | Self::Row(item, _) => {
+                let FoundItem { table, partition, sort } = item;
                 (Some(table), std::iter::once(partition).chain(sort).map(String::as_str).collect())
             }
-            (_, None) => (None, Vec::new()),
         }
     }
 }
