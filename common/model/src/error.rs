@@ -143,7 +143,7 @@ impl Error {
     /// A copy for another record that the error concerns. The source is not copied.
     #[must_use]
     pub fn restated(&self) -> Self {
-        Self::new(self.kind, self.to_string())
+        Self { hint: self.hint.clone(), ..self.without_hint() }
     }
 
     /// A copy without the hint, for a problem that is mended. The source is not copied.
@@ -205,5 +205,21 @@ impl fmt::Display for Error {
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         self.source.as_ref().map(|source| &**source as &(dyn std::error::Error + 'static))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_copy_for_another_record_has_the_same_text_and_can_be_told_without_its_hint() {
+        let error = Error::new(ErrorKind::Unavailable, "lookup `place` found no item")
+            .with("entity", "visit")
+            .hint("The record is redelivered");
+        let restated = error.restated();
+        assert_eq!((restated.kind(), restated.to_string()), (error.kind(), error.to_string()));
+        assert_eq!(restated.without_hint().to_string(), "lookup `place` found no item (entity: visit)");
+        assert_eq!(restated.advice(), Some("The record is redelivered"));
     }
 }

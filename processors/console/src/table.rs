@@ -38,6 +38,8 @@ pub(crate) enum Cell {
     Values(String),
     /// A time.
     Time(Timestamp),
+    /// A sentence with a time: the text before it, the time, and the text after it.
+    TextWithTime(String, Timestamp, String),
     /// A position of the ledger, as it is stored: for people in words, because its beginning looks like a time of the record.
     Position(String),
     /// A link to a page of the console.
@@ -107,6 +109,7 @@ impl Cell {
             | Self::Position(text)
             | Self::Verdict(_, text) => text.clone(),
             Self::Time(at) => at.to_string(),
+            Self::TextWithTime(before, at, after) => format!("{before}{at}{after}"),
             Self::Link { text, .. } => text.clone(),
             Self::Links(links) => links.iter().map(|(text, _)| text.as_str()).collect::<Vec<_>>().join(", "),
         }
@@ -122,6 +125,9 @@ impl Cell {
             Self::Number(text) => html! { (text) },
             Self::Values(number) => html! { (number) @if number == "1" { " value" } @else { " values" } },
             Self::Time(at) => time(*at),
+            Self::TextWithTime(before, at, after) => {
+                html! { (harmless(before)) (time(*at)) (harmless(after)) }
+            }
             Self::Position(text) => html! { (harmless(&position_text(text))) },
             Self::Link { text, to } => html! { a href=(to) { (harmless(text)) } },
             Self::Links(links) => html! {
@@ -194,6 +200,7 @@ impl PageTable {
                     | Cell::Number(_)
                     | Cell::Values(_)
                     | Cell::Time(_)
+                    | Cell::TextWithTime(..)
                     | Cell::Position(_)
                     | Cell::Link { .. }
                     | Cell::Links(_) => {

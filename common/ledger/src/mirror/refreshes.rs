@@ -235,7 +235,7 @@ impl RefreshSearch<'_> {
             Some(key) => vec![lookups.outputs(key)?],
             None => Vec::new(),
         };
-        let scope = ImageScope { outputs: &outputs, ..without_outputs };
+        let scope = without_outputs.with_outputs(mirror.lookup.as_slice(), &outputs);
         let (partition, sort) = scope.mirrored_key(mirror, rollup).ok()?;
         let key = TargetKey { partition: &partition, sort: &sort, shard: None };
         let target = targets.intern(mirror.from, key, None);

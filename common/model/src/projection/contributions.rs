@@ -148,7 +148,7 @@ impl<K: KnownLookups> AggregateProjector<'_, K> {
             }
             outputs.push(NO_OUTPUTS);
         }
-        let scope = ImageScope { outputs: &outputs, ..*without_outputs };
+        let scope = without_outputs.with_outputs(&aggregate.lookups, &outputs);
         let when = aggregate.when.as_ref().filter(|_| counts.is_none());
         match &aggregate.for_each {
             Some(elements) => {

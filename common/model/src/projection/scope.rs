@@ -10,8 +10,8 @@ use super::ItemElement;
 use crate::entity::ItemIdentity;
 use crate::record::{AttributeValue, Decimal, Image, NotADecimal, Timestamp};
 use crate::table::{
-    Derivation, DerivationKind, Entity, InternedPath, Model, NumberTerm, Operand, Pattern, Term, TimeReading,
-    TimeTerm,
+    Derivation, DerivationKind, Entity, InternedPath, LookupUse, Model, NumberTerm, Operand, Pattern, Term,
+    TimeReading, TimeTerm,
 };
 use crate::{Error, ErrorKind, Result};
 
@@ -29,7 +29,9 @@ pub struct ImageScope<'s, 'a> {
     pub variables: &'s [Cow<'s, str>],
     /// The image.
     pub image: &'s Image<'a>,
-    /// The outputs of the lookups in scope, by the indexes of [`Term::LookupOutput`].
+    /// The lookups in scope, by the indexes of [`Term::LookupOutput`]: errors name them.
+    pub lookups: &'s [LookupUse],
+    /// The outputs of the lookups in scope, aligned with them.
     pub outputs: &'s [&'s LookupOutputs],
     /// The element that is counted, by an aggregate that counts elements.
     pub element: Option<ItemElement<'s>>,
@@ -44,9 +46,16 @@ impl<'s, 'a: 's> ImageScope<'s, 'a> {
             entity: identity.entity,
             variables: &identity.variables,
             image,
+            lookups: &[],
             outputs: &[],
             element: None,
         }
+    }
+
+    /// The same scope with these lookups, and the outputs of each.
+    #[must_use]
+    pub fn with_outputs(self, lookups: &'s [LookupUse], outputs: &'s [&'s LookupOutputs]) -> Self {
+        Self { lookups, outputs, ..self }
     }
 
     /// The value of a term; `None` if it is absent.
@@ -154,7 +163,11 @@ impl<'s, 'a: 's> ImageScope<'s, 'a> {
                 format!("derived value `{}`", name(self.entity.derivations.get(*index).map(|d| &d.name)))
             }
             Term::Element(path) => format!("element `{path}`"),
-            Term::LookupOutput { .. } => "the lookup's output".to_owned(),
+            Term::LookupOutput { lookup, output } => {
+                let used = self.lookups.get(*lookup).and_then(|used| self.model.lookups.get(used.lookup));
+                let output = name(used.and_then(|lookup| lookup.outputs.get(*output)));
+                format!("output `{output}` of lookup `{}`", name(used.map(|lookup| &lookup.name)))
+            }
         }
     }
 }
@@ -229,7 +242,8 @@ impl<'s, 'a: 's> ImageScope<'s, 'a> {
         };
         // The cause states why the text is not a number, and never the text itself.
         let number = text.parse::<Decimal>().map_err(|cause| {
-            self.term_error(term, "is a text that is not a number, such as -1234.5").caused_by(cause)
+            let problem = "must be a number or the text of one, such as `-1234.5`, and is another text";
+            self.term_error(term, problem).caused_by(cause)
         })?;
         Ok(Some(Operand::Number(number)))
     }

@@ -282,6 +282,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 mod tests {
     use std::collections::BTreeSet;
 
+    use afterwrite_model::ErrorKind;
+
     use super::*;
 
     #[test]
@@ -307,6 +309,15 @@ mod tests {
             names.into_iter().map(|(function, table)| mapping_id(function, table)).collect();
         assert_eq!(ids.len(), names.len());
         assert_eq!(mapping_id("aggregator", "Orders"), mapping_id("aggregator", "Orders"));
+    }
+
+    #[test]
+    fn the_reason_of_a_record_that_was_given_up_has_no_word_of_the_next_delivery() {
+        let error = Error::new(ErrorKind::Unavailable, "lookup `place` found no item");
+        let error = error.hint("The record is redelivered");
+        let meters = DevMeters::default();
+        meters.note_reason("aggregator", "1", &error.restated());
+        assert_eq!(meters.reason_of("aggregator", "1").as_deref(), Some("lookup `place` found no item"));
     }
 
     #[test]

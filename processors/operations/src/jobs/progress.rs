@@ -41,12 +41,12 @@ pub struct WaitReport {
     /// When the wait ends.
     pub until: String,
     #[serde(skip)]
-    line: String,
+    wait: JobWait,
 }
 
 impl WaitReport {
     fn of(wait: &JobWait) -> Self {
-        Self { reason: wait.reason, until: wait.until.to_string(), line: wait.line() }
+        Self { reason: wait.reason, until: wait.until.to_string(), wait: *wait }
     }
 }
 
@@ -146,8 +146,8 @@ impl JobReport {
     /// One line: `42% 1234 items, 120/s, 1766 left, ETA 15 s`, without an ETA once it has ended, or `99%, waits for the tolerance until 10:15:00Z`.
     #[must_use]
     pub fn line(&self) -> String {
-        if let Some(wait) = &self.waiting {
-            return format!("{:.0}%, {}", self.progress.percent, wait.line);
+        if let Some(WaitReport { wait, .. }) = &self.waiting {
+            return format!("{}{}", self.before_wait(), wait.line());
         }
         let JobProgress { items, percent, rate, backlog, .. } = self.progress;
         let line = format!("{percent:.0}% {items} items, {rate:.0}/s, {backlog} left");
@@ -156,6 +156,18 @@ impl JobReport {
         }
         let eta = self.eta.map_or_else(|| "unknown".to_owned(), duration_text);
         format!("{line}, ETA {eta}")
+    }
+
+    /// The line of a job that waits, around the time at which its wait ends: the text before it, the time, and the text after it.
+    #[must_use]
+    pub fn line_around_time(&self) -> Option<(String, Timestamp, String)> {
+        let wait = self.waiting.as_ref()?.wait;
+        let (before, after) = wait.around_time();
+        Some((format!("{}{before}", self.before_wait()), wait.until, after))
+    }
+
+    fn before_wait(&self) -> String {
+        format!("{:.0}%, ", self.progress.percent)
     }
 }
 

@@ -43,13 +43,19 @@ impl JobWait {
     /// `waits for the tolerance until 10:15:00Z: 9 differences may be of changes in flight (--tolerance)`.
     #[must_use]
     pub fn line(&self) -> String {
-        let time = time_of_day(self.until);
+        let (before, after) = self.around_time();
+        format!("{before}{}{after}", time_of_day(self.until))
+    }
+
+    /// The parts of the line before and after the time at which the wait ends.
+    #[must_use]
+    pub fn around_time(&self) -> (String, String) {
         let differences = match self.differences {
             0 => String::new(),
             1 => ": 1 difference may be of a change in flight (--tolerance)".to_owned(),
             number => format!(": {number} differences may be of changes in flight (--tolerance)"),
         };
-        format!("waits for {} until {time}{differences}", self.reason.described())
+        (format!("waits for {} until ", self.reason.described()), differences)
     }
 }
 

@@ -145,7 +145,7 @@ impl<T: Tables> ItemRollups<'_, T> {
             }
             None => Vec::new(),
         };
-        let scope = ImageScope { outputs: &known, ..without_outputs };
+        let scope = without_outputs.with_outputs(mirror.lookup.as_slice(), &known);
         let Ok((partition, sort)) = scope.mirrored_key(mirror, rollup) else { return MirroredRollup::None };
         let mut targets = RollupTargets::of(self.model);
         let key = TargetKey { partition: &partition, sort: &sort, shard: None };

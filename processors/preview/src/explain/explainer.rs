@@ -196,7 +196,8 @@ impl<L: ExplainedLookups> ItemExplainer<'_, L> {
     fn mirrored(&self, mirror: &Mirror, image: &Image<'_>) -> Result<Vec<MirroredValue>> {
         let Some(rollup) = self.model.rollups.get(mirror.from) else { return Ok(Vec::new()) };
         let outputs = self.outputs(mirror.lookup.as_slice(), image)?;
-        let scope = ImageScope { outputs: &outputs, ..ImageScope::of(self.model, self.identity, image) };
+        let scope = ImageScope::of(self.model, self.identity, image);
+        let scope = scope.with_outputs(mirror.lookup.as_slice(), &outputs);
         let (partition, sort) = scope.mirrored_key(mirror, rollup)?;
         let shown = mirror.attributes.iter().map(|attribute| MirroredValue {
             attribute: attribute.path.to_string(),

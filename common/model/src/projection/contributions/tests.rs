@@ -175,6 +175,13 @@ fn a_value_of_a_wrong_type_is_an_error_only_if_it_is_needed() {
     }
 }
 
+#[test]
+fn an_error_of_an_output_names_the_output_and_its_lookup() {
+    let sum = "measures.attempts = 'count'\nmeasures.total = { sum = 'admin_id' }";
+    let error = counted(sum, &[("project_id", "p1".into())]).expect_err("a misfit").to_string();
+    assert!(error.starts_with("output `admin_id` of lookup `owner` must be a number (N)"), "{error}");
+}
+
 /// Follows, counted on the followed user and by that user's country. No user is found.
 fn follow(on_misfit: &str, optional: &str) -> Result<ImageProjection> {
     let source = format!(

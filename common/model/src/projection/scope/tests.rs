@@ -107,6 +107,14 @@ fn a_text_that_is_no_number_does_not_fit() {
 }
 
 #[test]
+fn an_error_of_a_number_says_which_texts_are_numbers() {
+    let error = derived("number", &[("any", AttributeValue::text("five"))]).expect_err("a misfit");
+    let problem =
+        "attribute `any` must be a number or the text of one, such as `-1234.5`, and is another text";
+    assert!(error.starts_with(problem), "{error}");
+}
+
+#[test]
 fn a_size_counts_elements_characters_or_bytes() {
     let one = || AttributeValue::text("x");
     for (value, expected) in [

@@ -9,7 +9,7 @@ use axum::http::{StatusCode, header};
 use axum::response::{Html, IntoResponse as _, Response};
 use maud::{Markup, html};
 
-use super::jobs::{is_running, status};
+use super::jobs::{is_running, shown_progress, status};
 use super::run;
 use crate::frame::Page;
 use crate::pages::answer;
@@ -95,7 +95,7 @@ fn facts(job: &JobState) -> PageTable {
     let mut add = |name: &str, cell: Cell| facts.rows.push(vec![Cell::text(name), cell]);
     add("kind", Cell::text(report.kind));
     add("status", status(job));
-    add("progress", Cell::text(report.line()));
+    add("progress", shown_progress(&report));
     add("limit, items a second", job.rate.map_or(Cell::text("none"), Cell::number));
     add("created", Cell::Time(job.created_at));
     if let Some(started) = job.started_at {

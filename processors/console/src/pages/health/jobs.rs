@@ -29,10 +29,18 @@ fn readable(job: &JobState) -> Vec<Cell> {
     vec![
         Cell::link(job.id.as_str(), address("/health/job", [("id", job.id.as_str())])),
         status(job),
-        Cell::text(report.line()),
+        shown_progress(&report),
         Cell::Time(job.created_at),
         job.failure.as_deref().map_or(Cell::Empty, Cell::text),
     ]
+}
+
+/// How far a job is, or until when it waits.
+pub(super) fn shown_progress(report: &JobReport) -> Cell {
+    match report.line_around_time() {
+        Some((before, until, after)) => Cell::TextWithTime(before, until, after),
+        None => Cell::text(report.line()),
+    }
 }
 
 /// Whether a process runs one of the jobs.
@@ -64,4 +72,48 @@ pub(super) fn status(job: &JobState) -> Cell {
         JobStatus::Stopped => (Verdict::Unknown, "stopped"),
     };
     Cell::Verdict(verdict, text.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use afterwrite_model::record::Timestamp;
+    use afterwrite_operations::jobs::{JobKind, JobPlan, JobTotals, JobWait, WaitReason, WorkSummary};
+
+    use super::*;
+
+    /// A job that waits until 10:15 of the first day.
+    fn waiting() -> JobState {
+        let at = |minutes: i64| Timestamp::from_epoch_ms(minutes * 60_000);
+        let waiting = JobWait { reason: WaitReason::Tolerance, until: at(615), differences: 2 };
+        JobState {
+            id: "verify-1".to_owned(),
+            kind: JobKind::Verify,
+            arguments: serde_json::Value::Null,
+            basis: None,
+            status: JobStatus::Running,
+            work: WorkSummary::default(),
+            rate: None,
+            totals: JobTotals::default(),
+            plan: JobPlan::default(),
+            lease: None,
+            created_at: at(600),
+            started_at: Some(at(600)),
+            updated_at: at(610),
+            failure: None,
+            waiting: Some(waiting),
+        }
+    }
+
+    #[test]
+    fn the_end_of_a_wait_is_a_time_that_the_page_writes_in_the_zone_of_its_reader() {
+        let shown = shown_progress(&JobReport::of(&waiting()));
+        let html = shown.markup().into_string();
+        let time = r#"until <time datetime="1970-01-01T10:15:00Z""#;
+        assert!(
+            html.contains(time)
+                && html.ends_with("</time>: 2 differences may be of changes in flight (--tolerance)"),
+            "{html}"
+        );
+        assert!(shown.plain().contains("until 1970-01-01T10:15:00Z: 2 differences"), "{}", shown.plain());
+    }
 }
