@@ -75,6 +75,15 @@ async function judge(page, where) {
     return found.slice(0, 3).map((element) => element.outerHTML.slice(0, 120));
   });
   if (squeezed.length > 0) problems.push(`${where}: no room for a value: ${squeezed.join(" | ")}`);
+  const touching = await page.evaluate(() => {
+    const space = parseFloat(getComputedStyle(document.documentElement).fontSize);
+    const isTouching = (table) => {
+      const [above, below] = [table.previousElementSibling, table].map((element) => element.getBoundingClientRect());
+      return below.height > 0 && below.top - above.bottom < space;
+    };
+    return [...document.querySelectorAll(".scrolls + .scrolls")].filter(isTouching).map((table) => table.innerText.slice(0, 120));
+  });
+  if (touching.length > 0) problems.push(`${where}: a table touches the one above it: ${touching.join(" | ")}`);
   await page.evaluate(axe);
   const judged = await page.evaluate(() =>
     window.axe.run(document, { runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"] }),

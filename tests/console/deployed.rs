@@ -257,6 +257,24 @@ async fn findings_of_the_verifier_are_repaired_from_its_report() {
     assert_eq!(console.post("/health/run", &format!("command={}", encoded(&repair))).status, 403);
 }
 
+/// The state table is gone: the jobs are unknown, and the other parts of the page are shown.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the release binaries and moto: run tests/run"]
+async fn a_refused_call_hides_no_other_part_of_health() {
+    let shop = DeployedShop::with_orders(4).await;
+    let running = shop.console(&["--listen", "127.0.0.1:0"]);
+    let console = ConsoleClient::at(&running.url);
+    assert!(!console.get("/health").body.contains("Unknown: the jobs could not be read."));
+    shop.client().delete_table().table_name(STATE).send().await.unwrap();
+    let page = console.get("/health");
+    assert_eq!(page.status, 200, "{}", page.body);
+    for shown in
+        ["Unknown: the jobs could not be read.", "Parked items", "Commands", "Verifications", "Findings"]
+    {
+        assert!(page.body.contains(shown), "{shown}: {}", page.body);
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs the release binaries and moto: run tests/run"]
 async fn beyond_this_machine_every_request_needs_the_token() {

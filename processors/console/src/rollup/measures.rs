@@ -250,3 +250,67 @@ fn percentile_bins<'m>(shape: &RollupShape<'m>, name: &str) -> Option<&'m Percen
     let measure = measures.find(|measure| *measure.name == *name)?;
     measure.percentile_bins().map(Arc::as_ref)
 }
+
+#[cfg(test)]
+mod tests {
+    use afterwrite_model::table::Model;
+
+    use super::*;
+    use crate::frame::Page;
+    use crate::view::ViewPart;
+
+    /// A page with a table of so many bins.
+    fn page_of_bins(number: usize) -> View {
+        let mut bins = PageTable::new("bins", &["bin"], "");
+        bins.rows.extend((0..number).map(|bin| vec![Cell::number(bin)]));
+        let mut view = View::new(Page::Rollups, "Bins");
+        show_bins(&mut view, bins);
+        view
+    }
+
+    #[test]
+    fn many_bins_are_folded_and_machines_read_them_all() {
+        for (number, is_folded) in [(SHOWN_BINS, false), (SHOWN_BINS + 1, true)] {
+            let view = page_of_bins(number);
+            let html = view.contents().into_string();
+            assert_eq!(html.contains("<details><summary>Values in each bin: 21 bins"), is_folded, "{html}");
+            assert_eq!(html.matches("<td").count(), number, "{html}");
+            let rows = view.parts.iter().map(|part| match part {
+                ViewPart::Table(table) | ViewPart::Data(table) => table.rows.len(),
+                ViewPart::Shown(_) => 0,
+            });
+            assert_eq!(rows.sum::<usize>(), number);
+        }
+    }
+
+    const VISITS: &str = r##"
+name = "visits"
+generation = 1
+tables.t.key = ["pk", "sk"]
+[entities.visit]
+key = { pk = "SHOP#{shop}", sk = "VISIT#{visit}" }
+attributes = { visitor = "S" }
+[rollups.shop]
+key = { PK = "SHOP#{shop}", SK = "TOTAL" }
+[[aggregates]]
+name = "visits"
+of = "visit"
+into = "shop"
+measures.visitors = { distinct = "visitor" }
+"##;
+
+    #[test]
+    fn several_rollups_have_no_count_of_different_values_and_say_why() {
+        let model = Model::parse(VISITS, "visits.toml").unwrap_or_else(|errors| panic!("{errors}"));
+        let shape = RollupShape::named(&model, "shop").unwrap_or_else(|error| panic!("{error}"));
+        let [visitors] = shape.reader.measures.as_slice() else { panic!("{:?}", shape.reader.measures) };
+        let item = Item::from([("visitors".to_owned().into(), AttributeValue::N(Decimal::from(3)))]);
+        let one = MeasureTotals::of_one(vec![&item]);
+        assert_eq!(one.value(&shape, visitors), Some(MeasureValue::Number(Decimal::from(3))));
+        let note = "of several rollups it cannot be added up, because a value can be in each";
+        assert!(!one.about(visitors).contains(note));
+        let several = MeasureTotals::of_several(vec![&item, &item]);
+        assert_eq!(several.value(&shape, visitors), None);
+        assert!(several.about(visitors).ends_with(note), "{}", several.about(visitors));
+    }
+}
