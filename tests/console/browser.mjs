@@ -137,7 +137,34 @@ async function paints({ pages, from, widths, rounds }) {
   await page.close();
 }
 
-// A step is { open | click | type | choose | range | press | focus | scroll | wait | differs | pause | read | field | active | count | requests }. Selectors
+// Presses the last of these keys while the others are held.
+async function press(page, keys) {
+  const held = keys.slice(0, -1);
+  for (const key of held) await page.keyboard.down(key);
+  await page.keyboard.press(keys.at(-1));
+  for (const key of held) await page.keyboard.up(key);
+}
+
+// Presses Tab until an element has the focus. A reader sees each stop on the way.
+async function tabTo(page, place, selector) {
+  for (let presses = 0; presses < 300; presses++) {
+    await page.keyboard.press("Tab");
+    const { isThere, isSeen, html } = await page.evaluate((selector) => {
+      const element = document.activeElement;
+      const box = element.getBoundingClientRect();
+      const isInView = box.width > 0 && box.height > 0 && box.bottom > 0 && box.top < innerHeight;
+      const hasRing = getComputedStyle(element).outlineStyle !== "none";
+      // Between the last stop and the first, the body has the focus.
+      const isSeen = element === document.body || (isInView && hasRing);
+      return { isThere: element.matches(selector), isSeen, html: element.outerHTML.slice(0, 120) };
+    }, selector);
+    if (!isSeen) problems.push(`${place.now}: the focus is not seen: ${html}`);
+    if (isThere) return;
+  }
+  throw new Error("the keyboard does not reach it");
+}
+
+// A step is { open | click | type | tab | keys | choose | range | press | focus | scroll | wait | differs | pause | read | field | active | count | requests }. Selectors
 // may be those of puppeteer: `::-p-text(…)`, `::-p-aria(…)`.
 async function steps({ list, width }) {
   const place = { now: "" };
@@ -152,6 +179,8 @@ async function steps({ list, width }) {
       }
       if (step.click) await page.locator(step.click).setTimeout(step.within ?? 15000).click();
       if (step.type) await page.locator(step.type).fill(step.text);
+      if (step.tab) await tabTo(page, place, step.tab);
+      if (step.keys) await page.keyboard.type(step.keys);
       if (step.choose) await page.select(step.choose, step.value);
       if (step.range) {
         await settled(page);
@@ -165,7 +194,7 @@ async function steps({ list, width }) {
           step.value,
         );
       }
-      if (step.press) await page.keyboard.press(step.press);
+      if (step.press) await press(page, step.press.split("+"));
       // At once: an element that was found before can have been replaced.
       if (step.focus) await page.evaluate((selector) => document.querySelector(selector).focus(), step.focus);
       if (step.scroll) await page.$eval(step.scroll, (element) => element.scrollIntoView({ block: "end" }));

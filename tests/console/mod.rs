@@ -12,6 +12,7 @@ mod health;
 mod http;
 mod item;
 mod journey;
+mod keyboard;
 mod matches;
 mod pages;
 mod play;

@@ -19,7 +19,7 @@ const WEEK: [(&str, &[Option<u32>]); 3] = [
 const DAYS: &str = "/rollups/of?name=project_day&v.admin_id=a1&v.project_id=p1&from=2026-02-02&to=2026-02-08";
 
 /// Writes a project and its attempts, and waits until all of them are counted.
-async fn counted_week() -> (Development, ConsoleClient) {
+pub(super) async fn counted_week() -> (Development, ConsoleClient) {
     let development = Development::start(&["--model", "exambuddy"]);
     let put = || development.client.put_item().table_name(TABLE);
     let project = put().item("PK", text("ADMIN#a1")).item("SK", text("PROJECT#p1"));

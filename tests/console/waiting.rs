@@ -9,7 +9,7 @@ use super::flow::fact;
 use super::http::ConsoleClient;
 
 /// Visits of a clinic that is found by its code, through an index.
-const CLINIC: &str = r##"
+pub(super) const CLINIC: &str = r##"
 name = "clinic"
 generation = 1
 [tables.Clinic]
@@ -59,7 +59,7 @@ fn verdict(stages: &Value, stage: &str) -> String {
     row["verdict"]["text"].as_str().unwrap().to_owned()
 }
 
-async fn put_visit(development: &Development, visit: &str) {
+pub(super) async fn put_visit(development: &Development, visit: &str) {
     let put = development.client.put_item().table_name("Clinic");
     let put = put.item("PK", text(&format!("VISIT#{visit}"))).item("SK", text("VISIT"));
     put.item("code", text("north")).item("price", number("7")).send().await.unwrap();
