@@ -42,7 +42,8 @@ pub(crate) async fn contributors(State(served): State<Arc<Served>>, query: PageQ
 async fn view(served: &Served, query: &PageQuery) -> ViewResult {
     let (partition, sort) = stored_key(query)?;
     let is_part = query.get("part").is_some();
-    if query.get("step").is_none() && !is_part && !query.asks_for_data() {
+    let names_search = ["search", "step"].iter().any(|name| query.get(name).is_some());
+    if !names_search && !is_part && !query.asks_for_data() {
         let first_step = address(&contributors_link(partition, sort), [("step", "1")]);
         let mut view = titled((partition, sort), is_part);
         view.show(loaded_later(&first_step, None));
