@@ -58,7 +58,7 @@ macro_rules! tally {
 }
 
 tally! {
-    /// Records that were counted already and were skipped.
+    /// Records that were counted already: nothing is written for them.
     duplicates,
     /// Records without a write of their own, because a later record of the same item was written.
     folded,
