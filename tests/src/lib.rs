@@ -25,6 +25,7 @@ pub mod metered_bucket;
 pub mod moto;
 pub mod moto_events;
 pub mod page;
+pub mod processor_time;
 pub mod programs;
 pub mod python;
 pub mod random;
