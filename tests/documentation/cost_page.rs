@@ -3,6 +3,7 @@
 use std::process::Command;
 
 use afterwrite_tests::programs::program;
+use afterwrite_tests::size::size;
 use serde_json::Value;
 
 const PAGE: &str = include_str!("../../docs/COST.md");
@@ -45,7 +46,8 @@ fn number(cell: &str) -> f64 {
 fn the_costs_of_the_page_are_those_of_the_command() {
     let rows = rows();
     assert_eq!(rows.len(), 4);
-    for CostRow { arguments, write_units, dynamodb, total } in rows {
+    // The last row, of the largest rates, takes as long as the others together.
+    for CostRow { arguments, write_units, dynamodb, total } in rows.into_iter().take(size(3, 4)) {
         let mut command = Command::new(program("afterwrite"));
         command.args(["cost", "exambuddy", "--queries", "10", "--json"]).args(arguments.split(' '));
         let output = command.output().expect("the command runs");
