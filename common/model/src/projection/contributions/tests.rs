@@ -17,6 +17,7 @@ fn model(aggregate: &str) -> Arc<Model> {
         key = ["PK", "SK"]
         [entities.project]
         key = {{ PK = "ADMIN#{{admin_id}}", SK = "PROJECT#{{project_id}}" }}
+        attributes = {{ budget = "N" }}
         [entities.attempt]
         key = {{ PK = "CANDIDATE#{{candidate_id}}", SK = "ATTEMPT#{{attempt_id}}" }}
         attributes = {{ project_id = "S", status = "S", score = "N" }}
@@ -24,7 +25,7 @@ fn model(aggregate: &str) -> Arc<Model> {
         of = "project"
         index = "GSI1"
         key = {{ GSI1PK = "PROJECT#{{project_id}}" }}
-        gives = ["admin_id"]
+        gives = ["admin_id", "budget"]
         [rollups.admin]
         key = {{ PK = "ADMIN#{{admin_id}}", SK = "ROLLUP" }}
         [[aggregates]]
@@ -59,7 +60,7 @@ fn projected(
     let item: Item =
         attributes.iter().map(|(name, value)| ((*name).to_owned().into(), value.clone())).collect();
     let image = Image::from_item(&item, &model.attributes);
-    let owners = KnownOwners(BTreeMap::from([("p1", vec!["a1".into()])]));
+    let owners = KnownOwners(BTreeMap::from([("p1", vec!["a1".into(), "many".into()])]));
     let sharding = ShardAssignment { source: &key, current: &ItemContributions::NOTHING };
     let mut targets = RollupTargets::of(&model);
     let keys = lookup_keys(&model, &identity, &image);
@@ -177,9 +178,9 @@ fn a_value_of_a_wrong_type_is_an_error_only_if_it_is_needed() {
 
 #[test]
 fn an_error_of_an_output_names_the_output_and_its_lookup() {
-    let sum = "measures.attempts = 'count'\nmeasures.total = { sum = 'admin_id' }";
+    let sum = "measures.attempts = 'count'\nmeasures.budget = { sum = 'budget' }";
     let error = counted(sum, &[("project_id", "p1".into())]).expect_err("a misfit").to_string();
-    assert!(error.starts_with("output `admin_id` of lookup `owner` must be a number (N)"), "{error}");
+    assert!(error.starts_with("output `budget` of lookup `owner` must be a number (N)"), "{error}");
 }
 
 /// Follows, counted on the followed user and by that user's country. No user is found.
