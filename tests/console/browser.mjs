@@ -3,7 +3,7 @@
 // look:    each page in each width and colour scheme: nothing is wider than the window, each value has room, WCAG AA holds (axe-core), nothing moves after it was
 //          drawn, no script fails and nothing is refused by the Content-Security-Policy. Images are written if the task has a folder.
 // paints:  the times from the beginning of the navigation to the first paint of each page, in milliseconds: the median and the longest. A reader opens
-//          each page from another one of the console, so that the style and the scripts are in the cache. Nothing else is asked of the browser meanwhile.
+//          each page from another page of the console, so that the style and the scripts are in the cache. Nothing else is asked of the browser meanwhile.
 // steps:   clicks and inputs, one after the other, as a reader does them.
 //
 // The result is JSON on standard output: the problems that were found, and the texts that were read.

@@ -98,11 +98,7 @@ impl ProjectionHost {
         let region = StreamRegion::new(settings.region.as_deref());
         let table_names = config.table_names.clone();
         let tables = SourceTables::new(config.model, config.table_names).in_region(region);
-        let hosts_relay = invalidator.is_some() || archiver.is_some() || notifier.is_some();
-        let mut relay = hosts_relay.then(|| StreamRelay::new(tables, invalidator, archiver, SystemClock));
-        if let Some(notifier) = notifier {
-            relay = relay.map(|relay| relay.notifying(notifier));
-        }
+        let relay = StreamRelay::hosting(tables, invalidator, archiver, notifier, SystemClock);
         Ok(Self { labels, table_names, aggregator, relay })
     }
 

@@ -144,6 +144,27 @@ impl<K, D, Q, S, O, C: Clock> StreamRelay<K, D, Q, S, O, C> {
         Self { tables, invalidator, archiver, notifier: None, secrets, handled, clock }
     }
 
+    /// A handler of the projections that are there; `None` if none is.
+    pub fn hosting(
+        tables: SourceTables,
+        invalidator: Option<CacheInvalidator<K, D, Q, C>>,
+        archiver: Option<ChangeArchiver<S, O, C>>,
+        notifier: Option<EventNotifier<AwsEventTarget, Q, C>>,
+        clock: C,
+    ) -> Option<Self>
+    where
+        Q: PathQueue,
+    {
+        if invalidator.is_none() && archiver.is_none() && notifier.is_none() {
+            return None;
+        }
+        let relay = Self::new(tables, invalidator, archiver, clock);
+        Some(match notifier {
+            Some(notifier) => relay.notifying(notifier),
+            None => relay,
+        })
+    }
+
     /// The same handler, which also publishes events.
     pub fn notifying<T: EventTarget>(
         self,

@@ -30,9 +30,9 @@ pub struct ImageScope<'s, 'a> {
     /// The image.
     pub image: &'s Image<'a>,
     /// The lookups in scope, by the indexes of [`Term::LookupOutput`]: errors name them.
-    pub lookups: &'s [LookupUse],
+    pub(super) lookups: &'s [LookupUse],
     /// The outputs of the lookups in scope, aligned with them.
-    pub outputs: &'s [&'s LookupOutputs],
+    pub(super) outputs: &'s [&'s LookupOutputs],
     /// The element that is counted, by an aggregate that counts elements.
     pub element: Option<ItemElement<'s>>,
 }

@@ -110,11 +110,6 @@ pub(crate) async fn relay(
             ReplayProjection::Aggregate | ReplayProjection::Export => {}
         }
     }
-    let needs_relay = invalidator.is_some() || archiver.is_some() || notifier.is_some();
     let tables = SourceTables::new(Arc::clone(model), deployment.config.table_names.clone());
-    let relay = needs_relay.then(|| StreamRelay::new(tables, invalidator, archiver, SystemClock));
-    Ok(match notifier {
-        Some(notifier) => relay.map(|relay| relay.notifying(notifier)),
-        None => relay,
-    })
+    Ok(StreamRelay::hosting(tables, invalidator, archiver, notifier, SystemClock))
 }

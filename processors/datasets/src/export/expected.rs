@@ -45,7 +45,7 @@ impl<B: Bucket, T: Tables, C: Clock> ArchiveExporter<B, T, C> {
             for (index, (read, image)) in items.iter().zip(&images).enumerate() {
                 let Some(mut row) = snapshot_row(dataset, &read.candidates, image) else { continue };
                 let outputs = lookup_outputs(&lookups, dataset_lookup_keys(dataset, row.scope));
-                row.scope.outputs = &outputs;
+                row.scope = row.scope.with_outputs(&dataset.lookups, &outputs);
                 builder.append(dataset, &row, &position, None);
                 of_items.push(index);
                 days.push(row.day.to_string());

@@ -322,7 +322,7 @@ impl<'e, T: Tables> ObjectExport<'e, T> {
             for mut row in item.rows(dataset) {
                 self.totals.undated += usize::from(row.day == NO_DAY);
                 let outputs = lookup_outputs(&self.lookups, dataset_lookup_keys(dataset, row.scope));
-                row.scope.outputs = &outputs;
+                row.scope = row.scope.with_outputs(&dataset.lookups, &outputs);
                 let partition = match days.entry_ref(&*row.day) {
                     EntryRef::Occupied(occupied) => occupied.into_mut(),
                     EntryRef::Vacant(vacant) => {

@@ -75,7 +75,7 @@ impl<B: Bucket, T: Tables, C: Clock> ArchiveExporter<B, T, C> {
                 let Some(mut row) = snapshot_row(dataset, &read.candidates, image) else { continue };
                 totals.undated += usize::from(row.day == NO_DAY);
                 let outputs = lookup_outputs(&lookups, dataset_lookup_keys(dataset, row.scope));
-                row.scope.outputs = &outputs;
+                row.scope = row.scope.with_outputs(&dataset.lookups, &outputs);
                 let partition = match partitions.entry((index, row.day.to_string())) {
                     Entry::Occupied(occupied) => occupied.into_mut(),
                     Entry::Vacant(vacant) => {

@@ -54,8 +54,8 @@ impl<'r, B: Bucket, T: Tables + TableScan, C: Clock> DatasetRepairer<'r, B, T, C
         Self { judge, source: format!("repair/{id}"), is_dry_run }
     }
 
-    /// Judges findings about datasets again and repairs those that are still drift. Returns the repair log, with a line for each
-    /// difference; other findings are ignored.
+    /// Judges findings about datasets again and repairs the findings that are still drift. Returns the repair log, with a line
+    /// for each difference; other findings are ignored.
     ///
     /// # Errors
     /// As [`Tables::read`] and [`Bucket`].

@@ -245,7 +245,7 @@ impl<L: ExplainedLookups> ItemExplainer<'_, L> {
         for (_, dataset) in self.model.datasets_of(self.identity.entity) {
             let outputs = self.outputs(&dataset.lookups, image).unwrap_or_default();
             for mut row in rows(dataset, self.candidates, record, images) {
-                row.scope.outputs = &outputs;
+                row.scope = row.scope.with_outputs(&dataset.lookups, &outputs);
                 found.push(self.row(dataset, &row));
             }
         }

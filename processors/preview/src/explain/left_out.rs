@@ -76,7 +76,7 @@ impl<L: ExplainedLookups> ItemExplainer<'_, L> {
             }
             left_out.extend(unmet);
         }
-        let image_scope = self.scope_of(image, &[]);
+        let image_scope = self.scope_of(image);
         for destination in &aggregate.into {
             let rollup = self.model.rollups.get(destination.rollup).map_or("", |rollup| &*rollup.name);
             let is_absent =
@@ -110,7 +110,7 @@ impl<L: ExplainedLookups> ItemExplainer<'_, L> {
             | MeasureKind::Percentile { .. } => &[],
         };
         let Some(outputs) = self.outputs_of(scope, image) else { return Vec::new() };
-        let read_in = self.scope_of(image, &outputs);
+        let read_in = self.scope_of(image).with_outputs(scope.lookups, &outputs);
         let is_missing = |value: &&Term| match read_in.read(value) {
             Ok(found) => found.is_none_or(|found| found.is_null()),
             // A value that does not fit is a problem of its own.
@@ -130,7 +130,7 @@ impl<L: ExplainedLookups> ItemExplainer<'_, L> {
 
     /// The outputs of the lookups; `None` if one is unknown, which is a problem of its own.
     fn outputs_of(&self, scope: &ConditionScope<'_>, image: &Image<'_>) -> Option<Vec<&LookupOutputs>> {
-        let bare = self.scope_of(image, &[]);
+        let bare = self.scope_of(image);
         let outputs = scope.lookups.iter().map(|used| {
             let key = bare.lookup_key(used).ok()?;
             self.lookups.outputs(&key)
@@ -139,7 +139,7 @@ impl<L: ExplainedLookups> ItemExplainer<'_, L> {
     }
 
     fn has_no_element(&self, elements: &ForEach, image: &Image<'_>) -> bool {
-        match self.scope_of(image, &[]).read(&elements.of) {
+        match self.scope_of(image).read(&elements.of) {
             Ok(None | Some(Operand::Value(AttributeValue::Null))) => true,
             Ok(Some(Operand::Value(AttributeValue::L(list)))) => list.is_empty(),
             Ok(Some(Operand::Value(AttributeValue::M(map)))) => map.is_empty(),
@@ -152,7 +152,7 @@ impl<L: ExplainedLookups> ItemExplainer<'_, L> {
     fn unmet(&self, scope: &ConditionScope<'_>, when: Option<&Pattern>, image: &Image<'_>) -> Vec<LeftOut> {
         let Some(when) = when else { return Vec::new() };
         let Some(outputs) = self.outputs_of(scope, image) else { return Vec::new() };
-        let read_in = self.scope_of(image, &outputs);
+        let read_in = self.scope_of(image).with_outputs(scope.lookups, &outputs);
         let mut read = |term: &Term| read_in.read(term).ok().flatten();
         let unmet = when.unmet(&mut read);
         let part = |condition: &Pattern| {
@@ -175,11 +175,7 @@ impl<L: ExplainedLookups> ItemExplainer<'_, L> {
         unmet.iter().map(part).collect()
     }
 
-    fn scope_of<'s, 'a: 's>(
-        &'s self,
-        image: &'s Image<'a>,
-        outputs: &'s [&'s LookupOutputs],
-    ) -> ImageScope<'s, 'a> {
-        ImageScope { outputs, ..ImageScope::of(self.model, self.identity, image) }
+    fn scope_of<'s, 'a: 's>(&'s self, image: &'s Image<'a>) -> ImageScope<'s, 'a> {
+        ImageScope::of(self.model, self.identity, image)
     }
 }
