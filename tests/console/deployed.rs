@@ -22,9 +22,9 @@ use super::health::offered_repair;
 use super::http::{ConsoleClient, encoded};
 
 /// A running `afterwrite console`; dropping it kills it.
-struct RunningConsole {
+pub(super) struct RunningConsole {
     child: Child,
-    url: String,
+    pub(super) url: String,
 }
 
 impl Drop for RunningConsole {
@@ -36,14 +36,14 @@ impl Drop for RunningConsole {
 }
 
 /// A shop on moto: its tables, orders of 4 customers (40, unless a test wants more), and a bucket.
-struct DeployedShop {
+pub(super) struct DeployedShop {
     moto: MotoServer,
     model: String,
     _folder: tempfile::TempDir,
 }
 
 impl DeployedShop {
-    async fn new() -> Self {
+    pub(super) async fn new() -> Self {
         Self::with_orders(40).await
     }
 
@@ -78,11 +78,16 @@ impl DeployedShop {
         shop
     }
 
+    async fn disable_stream(&self) {
+        let stream = StreamSpecification::builder().stream_enabled(false).build().unwrap();
+        self.client().update_table().table_name("Corner").stream_specification(stream).send().await.unwrap();
+    }
+
     fn client(&self) -> Client {
         Client::new(&sdk_config(self.moto.endpoint()))
     }
 
-    fn command(&self, arguments: &[&str]) -> Command {
+    pub(super) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(program("afterwrite"));
         command.args(arguments).env_clear().envs([
             ("AWS_ENDPOINT_URL", self.moto.endpoint()),
@@ -100,7 +105,7 @@ impl DeployedShop {
         assert!(done.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&done.stderr));
     }
 
-    fn console(&self, arguments: &[&str]) -> RunningConsole {
+    pub(super) fn console(&self, arguments: &[&str]) -> RunningConsole {
         let mut command = self.command(&["console"]);
         command.args(arguments).stdout(Stdio::piped()).stderr(Stdio::inherit());
         let mut child = command.spawn().unwrap();
@@ -140,6 +145,22 @@ async fn a_deployment_is_shown_as_it_is_and_what_is_unknown_is_not_fine() {
 
     check_job_and_plan(&console);
     check_numbers(&console);
+    shop.disable_stream().await;
+    // What is looked at is kept for a while: another console looks anew.
+    let later = shop.console(&["--listen", "127.0.0.1:0"]);
+    check_without_stream(&ConsoleClient::at(&later.url));
+}
+
+/// Nothing of the table is counted any more: the stage and the findings say so, and the numbers are shown as they are.
+fn check_without_stream(console: &ConsoleClient) {
+    let flow = console.json("/");
+    assert_eq!(fact(&flow, "Corner", "stream"), "none", "{flow}");
+    let findings = console.json("/health/findings");
+    let view = findings["findings"].as_array().unwrap().iter().find(|row| row["check"] == "stream view type");
+    let view = view.unwrap_or_else(|| panic!("{findings}"));
+    assert_eq!(view["verdict"]["verdict"], "bad", "{view}");
+    assert!(view.to_string().contains("Enable a stream"), "{view}");
+    check_numbers(console);
 }
 
 /// The backfill is a job; its page has the commands, and no button. A plan is that of the command.

@@ -11,6 +11,7 @@ mod guard;
 mod health;
 mod http;
 mod item;
+mod jobs;
 mod journey;
 mod keyboard;
 mod matches;

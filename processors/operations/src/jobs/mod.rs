@@ -51,6 +51,7 @@
 mod basis;
 mod codec;
 mod journal;
+mod next;
 mod plan;
 mod progress;
 mod rate;
@@ -65,6 +66,7 @@ mod work;
 
 pub use self::basis::{BasisModel, BasisTable, JobBasis, text_digest};
 pub use self::journal::JobJournal;
+pub use self::next::NextStep;
 pub use self::plan::{JobCosts, JobPlan, UnitPrices, approximate, require_recovery};
 pub(crate) use self::progress::LACKING_OUTPUT;
 pub use self::progress::{JobProgress, JobReport, WaitReport};

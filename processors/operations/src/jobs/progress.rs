@@ -5,6 +5,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::basis::JobBasis;
+use super::next::NextStep;
 use super::plan::{JobCosts, JobPlan, UnitPrices, approximate};
 use super::state::{JobState, JobStatus};
 use super::totals::JobTotals;
@@ -138,7 +139,7 @@ impl JobReport {
             lease_until: job.lease.as_ref().map(|lease| lease.until.to_string()),
             failure: job.failure.clone(),
             waiting: running_wait(job).map(|wait| WaitReport::of(&wait)),
-            next_steps: next_steps(job),
+            next_steps: NextStep::all_of(job).into_iter().map(|step| step.command(job)).collect(),
             has_ended: !job.status.can_run(),
         }
     }
@@ -228,27 +229,4 @@ fn progress(job: &JobState, origin: ProgressOrigin, now: Timestamp) -> (JobProgr
 )]
 fn whole(seconds: f64) -> u64 {
     seconds.ceil() as u64
-}
-
-fn next_steps(job: &JobState) -> Vec<String> {
-    let command = |verb: &str| format!("afterwrite jobs {verb} {}", job.id);
-    let is_alive = job.lease.as_ref().is_some_and(|lease| !lease.has_ended);
-    match job.status {
-        JobStatus::Running if is_alive => {
-            vec![command("pause"), command("stop"), format!("afterwrite jobs set {} rate=100", job.id)]
-        }
-        // Nothing states what it runs on, or nothing can be read again.
-        JobStatus::Planned | JobStatus::Running | JobStatus::Paused | JobStatus::Failed
-            if job.basis.is_none() || job.reads_stream() =>
-        {
-            vec![format!("afterwrite {}", job.kind.name()), command("stop")]
-        }
-        JobStatus::Planned | JobStatus::Running | JobStatus::Paused | JobStatus::Failed => {
-            vec![command("resume"), command("stop")]
-        }
-        JobStatus::Done if job.totals.contains_key(LACKING_OUTPUT) => {
-            vec!["afterwrite backfill --reattribute".to_owned()]
-        }
-        JobStatus::Stopped | JobStatus::Done => Vec::new(),
-    }
 }

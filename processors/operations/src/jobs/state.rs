@@ -111,6 +111,12 @@ impl JobState {
             .hint("Create a new job with the same arguments"))
     }
 
+    /// Whether a process runs the job: one that was killed is not heard of again, and its lease ends.
+    #[must_use]
+    pub fn is_running(&self) -> bool {
+        self.status == JobStatus::Running && self.lease.as_ref().is_some_and(|lease| !lease.has_ended)
+    }
+
     /// Whether the job reads standard input or a pipe, which no other process can continue.
     #[must_use]
     pub fn reads_stream(&self) -> bool {

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use afterwrite_model::{Error, ErrorKind, Result};
-use afterwrite_operations::jobs::{JobControl, JobReport, JobState};
+use afterwrite_operations::jobs::{JobControl, JobReport, JobState, NextStep};
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{Html, IntoResponse as _, Response};
 use maud::{Markup, html};
 
-use super::jobs::{is_running, shown_progress, status};
+use super::jobs::{shown_progress, status};
 use super::run;
 use crate::frame::Page;
 use crate::pages::answer;
@@ -79,13 +79,13 @@ fn changed(served: &Served, query: &PageQuery, job: &JobState) -> Markup {
     html! {
         (shown_facts(job, &facts(job)))
         div id=(TOTALS) hx-swap-oob="true" { (totals(job).markup()) }
-        @if !is_running(job) { div id=(CONTROLS) hx-swap-oob="true" { (controls(served, query, job)) } }
+        @if !job.is_running() { div id=(CONTROLS) hx-swap-oob="true" { (controls(served, query, job)) } }
     }
 }
 
 /// The facts. While the job runs, the element asks for itself again.
 fn shown_facts(job: &JobState, facts: &PageTable) -> Markup {
-    let again = is_running(job).then(|| address(PROGRESS, [("id", job.id.as_str())]));
+    let again = job.is_running().then(|| address(PROGRESS, [("id", job.id.as_str())]));
     polled("job", again.as_deref(), &facts.markup())
 }
 
@@ -116,32 +116,50 @@ fn totals(job: &JobState) -> PageTable {
     totals
 }
 
+/// The next steps of the job, each with its plan before it is done; without writes, their commands.
 fn controls(served: &Served, query: &PageQuery, job: &JobState) -> Markup {
-    if !job.status.can_run() {
+    let steps = NextStep::all_of(job);
+    if steps.is_empty() {
         return html! { p class="quiet" { "The job has ended: it cannot be controlled." } };
     }
-    if !served.context.options.allows_writes {
-        return html! {
-            p { "Commands that make sense now:" }
-            @for step in &JobReport::of(job).next_steps { pre { (step) } }
-        };
+    let allows_writes = served.context.options.allows_writes;
+    match JobAction::of(query) {
+        Ok(action) if allows_writes && steps.contains(&action.step()) => {
+            return confirmation(served, job, &action);
+        }
+        _ => {}
     }
-    if let Ok(action) = JobAction::of(query) {
-        return confirmation(served, job, &action);
+    let (mut controls, mut commands) = (Vec::new(), Vec::new());
+    for step in steps {
+        match shown_control(job, step).filter(|_| allows_writes) {
+            Some(control) => controls.push(control),
+            None => commands.push(step.command(job)),
+        }
     }
-    let planned = |name: &str| address("/health/job", [("id", job.id.as_str()), ("do", name)]);
     html! {
-        ul class="actions" {
-            li { a href=(planned("pause")) { "Pause …" } }
-            li { a href=(planned("stop")) { "Stop for good …" } }
-            li { a href=(run::resume_address(&job.id)) { "Resume …" } }
-        }
-        form method="get" action="/health/job" {
-            input type="hidden" name="id" value=(job.id);
-            input type="hidden" name="do" value="rate";
-            label { "Items a second, or none" input name="rate" required inputmode="numeric"; }
-            button { "Set the rate …" }
-        }
+        @if !controls.is_empty() { ul class="actions" { @for control in controls { li { (control) } } } }
+        @if !commands.is_empty() { p { "In a terminal:" } }
+        @for command in commands { pre { (command) } }
+    }
+}
+
+/// The link to the plan of a step, or its form; `None` for a step that needs arguments of a command.
+fn shown_control(job: &JobState, step: NextStep) -> Option<Markup> {
+    let planned = |name: &str| address("/health/job", [("id", job.id.as_str()), ("do", name)]);
+    let link = |to: String, label: &str| Some(html! { a href=(to) { (label) } });
+    match step {
+        NextStep::Pause => link(planned("pause"), "Pause …"),
+        NextStep::Stop => link(planned("stop"), "Stop for good …"),
+        NextStep::Resume => link(run::resume_address(&job.id), "Resume …"),
+        NextStep::SetRate => Some(html! {
+            form method="get" action="/health/job" {
+                input type="hidden" name="id" value=(job.id);
+                input type="hidden" name="do" value="rate";
+                label { "Items a second, or none" input name="rate" required inputmode="numeric"; }
+                button { "Set the rate …" }
+            }
+        }),
+        NextStep::PlanAgain | NextStep::Reattribute => None,
     }
 }
 
@@ -185,17 +203,26 @@ impl JobAction {
             Some("stop") => Ok(Self {
                 name: "stop",
                 control: JobControl::Stop,
-                plan: "The process that runs the job saves its progress and ends within seconds. The job can never be resumed; its finished work stays.",
+                plan: "A process that runs the job saves its progress and ends within seconds. The job can never be resumed; its finished work stays.",
                 button: "Stop for good",
             }),
             Some("rate") => Ok(Self {
                 name: "rate",
                 control: JobControl::SetRate(rate_of(query.get("rate").unwrap_or_default())?),
-                plan: "The process that runs the job obeys the new limit within a second.",
+                plan: "A process that runs the job obeys the new limit within a second; else, the limit holds once the job is resumed.",
                 button: "Set the rate",
             }),
             Some(_) | None => Err(Error::new(ErrorKind::Configuration, "no control of the job is named")
                 .hint("Use the links of the job's page")),
+        }
+    }
+
+    /// The step of the job that it is.
+    fn step(&self) -> NextStep {
+        match self.control {
+            JobControl::Pause => NextStep::Pause,
+            JobControl::Stop => NextStep::Stop,
+            JobControl::SetRate(_) => NextStep::SetRate,
         }
     }
 

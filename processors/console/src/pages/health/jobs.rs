@@ -46,24 +46,15 @@ pub(super) fn shown_progress(report: &JobReport) -> Cell {
 /// Whether a process runs one of the jobs.
 pub(super) fn is_any_running(jobs: &[ListedJob]) -> bool {
     jobs.iter().any(|job| match job {
-        ListedJob::Readable(job) => is_running(job),
+        ListedJob::Readable(job) => job.is_running(),
         ListedJob::Unreadable { .. } => false,
     })
-}
-
-/// Whether a process runs the job.
-pub(super) fn is_running(job: &JobState) -> bool {
-    job.status == JobStatus::Running && is_alive(job)
-}
-
-fn is_alive(job: &JobState) -> bool {
-    job.lease.as_ref().is_some_and(|lease| !lease.has_ended)
 }
 
 /// The status of a job. A running job whose process has not been heard of since its lease ended is not running.
 pub(super) fn status(job: &JobState) -> Cell {
     let (verdict, text) = match job.status {
-        JobStatus::Running if is_alive(job) => (Verdict::Good, "running"),
+        JobStatus::Running if job.is_running() => (Verdict::Good, "running"),
         JobStatus::Running => (Verdict::Bad, "its process has ended"),
         JobStatus::Failed => (Verdict::Bad, "failed"),
         JobStatus::Paused => (Verdict::Warning, "paused"),
