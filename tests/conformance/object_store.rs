@@ -131,6 +131,7 @@ async fn a_list_has_the_objects_with_the_prefix_in_key_order(bucket: &impl Bucke
         ("list/b/", vec!["list/b/10", "list/b/2"]),
         ("list2", vec!["list2/b"]),
         ("nowhere/", vec![]),
+        ("list/none/", vec![]),
     ] {
         let listed = bucket.list(prefix).await.unwrap();
         let keys: Vec<&str> = listed.iter().map(|object| object.key.as_str()).collect();

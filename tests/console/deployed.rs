@@ -146,7 +146,7 @@ async fn a_deployment_is_shown_as_it_is_and_what_is_unknown_is_not_fine() {
     check_job_and_plan(&console);
     check_numbers(&console);
     shop.disable_stream().await;
-    // What is looked at is kept for a while: another console looks anew.
+    // A console keeps the facts of a deployment for a while; another console reads them.
     let later = shop.console(&["--listen", "127.0.0.1:0"]);
     check_without_stream(&ConsoleClient::at(&later.url));
 }

@@ -7,6 +7,7 @@
 //! |---|---|
 //! | two writers of one key with `If-None-Match` can both succeed | conditional writes run one after the other |
 //! | a conditional write that fails is answered before its body is read, and the client sees a broken connection | the body is read first |
+//! | a list walks through all folders of the bucket | a list of a folder that does not exist is empty at once |
 //! | putting an object into a missing bucket creates the bucket | the response is `NoSuchBucket` |
 //! | an object cannot be written if the names of bucket and key have more than about 165 bytes together | kept: a file has both names |
 //! | an object `z` next to an object `z/y` cannot be written | kept: keys are files, and Afterwrite never uses such keys |
@@ -169,6 +170,9 @@ impl BucketService {
         if self.lacks_bucket(&request) {
             return Ok(no_such_bucket());
         }
+        if self.lists_missing_folder(&request) {
+            return Ok(empty_list());
+        }
         let is_conditional =
             [IF_NONE_MATCH, IF_MATCH].iter().any(|header| request.headers().contains_key(header));
         let _turn = if is_conditional { Some(self.conditional_write.lock().await) } else { None };
@@ -194,6 +198,14 @@ impl BucketService {
         is_created.then(|| CreatedObject { bucket: bucket.to_owned(), key: key.to_owned() })
     }
 
+    /// Whether the request is a list of a folder that does not exist in a bucket that does: no object has such a prefix.
+    fn lists_missing_folder(&self, request: &Request<Incoming>) -> bool {
+        let name = request.uri().path().trim_matches('/');
+        let bucket = self.folder.join(name);
+        let is_bucket = !name.is_empty() && !name.contains('/') && bucket.is_dir();
+        is_bucket && listed_folder(request).is_some_and(|folder| !bucket.join(folder).is_dir())
+    }
+
     /// Whether the request writes an object into a missing bucket. (The name of a bucket needs no decoding.)
     fn lacks_bucket(&self, request: &Request<Incoming>) -> bool {
         let path = request.uri().path().trim_start_matches('/');
@@ -201,6 +213,22 @@ impl BucketService {
         let is_write = [Method::PUT, Method::POST].contains(request.method());
         is_write && bucket.is_some_and(|bucket| !self.folder.join(bucket).is_dir())
     }
+}
+
+/// The folder of the prefix of a list, within its bucket; `None` for another request, and for a prefix without a folder or with
+/// characters that are no part of a plain name.
+fn listed_folder(request: &Request<Incoming>) -> Option<String> {
+    let query = request.uri().query().filter(|_| request.method() == Method::GET)?;
+    let mut parameters = query.split('&');
+    if !parameters.clone().any(|parameter| parameter == "list-type=2") {
+        return None;
+    }
+    let prefix = parameters.find_map(|parameter| parameter.strip_prefix("prefix="))?.replace("%2F", "/");
+    let (folder, _) = prefix.rsplit_once('/')?;
+    let is_plain = |part: &str| {
+        !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_=".contains(&byte))
+    };
+    folder.split('/').all(is_plain).then(|| folder.to_owned())
 }
 
 /// The request with its whole body.
@@ -211,10 +239,22 @@ async fn received(request: Request<Incoming>) -> Result<Request<s3s::Body>, s3s:
 }
 
 fn no_such_bucket() -> s3s::HttpResponse {
-    let body =
-        "<Error><Code>NoSuchBucket</Code><Message>The specified bucket does not exist</Message></Error>";
+    xml(
+        StatusCode::NOT_FOUND,
+        "<Error><Code>NoSuchBucket</Code><Message>The specified bucket does not exist</Message></Error>",
+    )
+}
+
+fn empty_list() -> s3s::HttpResponse {
+    xml(
+        StatusCode::OK,
+        "<ListBucketResult><KeyCount>0</KeyCount><IsTruncated>false</IsTruncated></ListBucketResult>",
+    )
+}
+
+fn xml(status: StatusCode, body: &'static str) -> s3s::HttpResponse {
     let mut response = Response::new(s3s::Body::from(body.to_owned()));
-    *response.status_mut() = StatusCode::NOT_FOUND;
+    *response.status_mut() = status;
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/xml"));
     response
 }

@@ -66,9 +66,9 @@ mod work;
 
 pub use self::basis::{BasisModel, BasisTable, JobBasis, text_digest};
 pub use self::journal::JobJournal;
+pub(crate) use self::next::LACKING_OUTPUT;
 pub use self::next::NextStep;
 pub use self::plan::{JobCosts, JobPlan, UnitPrices, approximate, require_recovery};
-pub(crate) use self::progress::LACKING_OUTPUT;
 pub use self::progress::{JobProgress, JobReport, WaitReport};
 pub use self::rate::RateLimiter;
 pub use self::requests::{RepeatedRequest, repeated, repeated_request};

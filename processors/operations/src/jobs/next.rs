@@ -1,7 +1,9 @@
 //! The next steps of a job: one list, for the commands of `jobs show` and for the controls of a page.
 
-use super::progress::LACKING_OUTPUT;
 use super::state::{JobState, JobStatus};
+
+/// The counter of remembered lookups that lack an output of the model. A job that has it is repeated with another option.
+pub(crate) const LACKING_OUTPUT: &str = "lookups_lacking_output";
 
 /// A next step of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

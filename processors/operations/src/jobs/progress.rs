@@ -12,9 +12,6 @@ use super::totals::JobTotals;
 use super::wait::{JobWait, WaitReason};
 use super::work::WorkSummary;
 
-/// The counter of remembered lookups that lack an output of the model. A job that has it is repeated with another option.
-pub(crate) const LACKING_OUTPUT: &str = "lookups_lacking_output";
-
 /// How far a job is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct JobProgress {

@@ -16,7 +16,7 @@ use crate::pages::answer;
 use crate::query::{PageForm, PageQuery, address};
 use crate::served::Served;
 use crate::table::{Cell, PageTable};
-use crate::view::{View, ViewResult, polled, write_form};
+use crate::view::{View, ViewResult, polled, problem, write_form};
 
 /// `GET /health/job`.
 pub(crate) async fn job(State(served): State<Arc<Served>>, query: PageQuery) -> Response {
@@ -123,12 +123,13 @@ fn controls(served: &Served, query: &PageQuery, job: &JobState) -> Markup {
         return html! { p class="quiet" { "The job has ended: it cannot be controlled." } };
     }
     let allows_writes = served.context.options.allows_writes;
-    match JobAction::of(query) {
+    let refused = match JobAction::of(query) {
         Ok(action) if allows_writes && steps.contains(&action.step()) => {
             return confirmation(served, job, &action);
         }
-        _ => {}
-    }
+        Err(error) if query.get("do").is_some() => Some(problem(&error)),
+        Ok(_) | Err(_) => None,
+    };
     let (mut controls, mut commands) = (Vec::new(), Vec::new());
     for step in steps {
         match shown_control(job, step).filter(|_| allows_writes) {
@@ -137,6 +138,7 @@ fn controls(served: &Served, query: &PageQuery, job: &JobState) -> Markup {
         }
     }
     html! {
+        @if let Some(refused) = refused { (refused) }
         @if !controls.is_empty() { ul class="actions" { @for control in controls { li { (control) } } } }
         @if !commands.is_empty() { p { "In a terminal:" } }
         @for command in commands { pre { (command) } }
