@@ -146,7 +146,7 @@ async fn a_deployment_is_shown_as_it_is_and_what_is_unknown_is_not_fine() {
     check_job_and_plan(&console);
     check_numbers(&console);
     shop.disable_stream().await;
-    // A console keeps the facts of a deployment for a while; another console reads them.
+    // A console keeps the facts of a deployment for a while. A console that is started now reads the present facts.
     let later = shop.console(&["--listen", "127.0.0.1:0"]);
     check_without_stream(&ConsoleClient::at(&later.url));
 }

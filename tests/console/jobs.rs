@@ -1,4 +1,4 @@
-//! Controls of a job beside a deployment: the page offers what makes sense now, each step after its plan.
+//! Controls of a job beside a deployment: the page offers the steps that the job can take, each after its plan.
 
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use super::deployed::DeployedShop;
-use super::health::after_command;
-use super::http::{ConsoleClient, encoded};
+use super::health::{after_command, run};
+use super::http::ConsoleClient;
 
 /// How long a job may take to do what it was told, on a busy machine.
 const OBEYED_WITHIN: Duration = Duration::from_secs(60);
@@ -93,12 +93,8 @@ async fn a_job_is_paused_resumed_and_never_offered_what_it_cannot_do() {
 }
 
 async fn resume_to_its_end(console: &ConsoleClient, id: &str) {
-    let token = console.token("/health/run?command=verify");
     let resume = format!("jobs resume {id}");
-    assert_eq!(
-        console.post("/health/run", &format!("token={token}&command={}", encoded(&resume))).status,
-        303
-    );
+    assert_eq!(run(console, &resume).status, 303);
     let resumed = after_command(console, &resume).await;
     assert!(resumed.contains("exit code 0"), "{resumed}");
     let done = page_with(console, id, ">done<");

@@ -1,24 +1,28 @@
 //! The next steps of a job: one list, for the commands of `jobs show` and for the controls of a page.
 
 use super::state::{JobState, JobStatus};
+use super::store::JobControl;
 
 /// The counter of remembered lookups that lack an output of the model. A job that has it is repeated with another option.
 pub(crate) const LACKING_OUTPUT: &str = "lookups_lacking_output";
 
+/// The rate in a command that an operator copies, in items a second.
+const EXAMPLE_RATE: u64 = 100;
+
 /// A next step of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NextStep {
-    /// Its process ends; the job can be resumed.
+    /// The process that runs the job ends; the job can be resumed.
     Pause,
-    /// A process continues it.
+    /// A process continues the job.
     Resume,
-    /// It ends for good.
+    /// The job ends for good.
     Stop,
-    /// Its rate is limited.
+    /// The rate of the job is limited.
     SetRate,
-    /// It is planned again: nothing states what it runs on, or its input cannot be read again.
+    /// The job is planned again: nothing states what the job runs on, or its input cannot be read again.
     PlanAgain,
-    /// It is repeated with an option that reads the lookups again: some lack an output of the model.
+    /// The job is repeated with an option that reads the lookups again: some lookups lack an output of the model.
     Reattribute,
 }
 
@@ -48,10 +52,10 @@ impl NextStep {
     pub fn command(self, job: &JobState) -> String {
         let id = &job.id;
         match self {
-            Self::Pause => format!("afterwrite jobs pause {id}"),
+            Self::Pause => JobControl::Pause.command(id),
             Self::Resume => format!("afterwrite jobs resume {id}"),
-            Self::Stop => format!("afterwrite jobs stop {id}"),
-            Self::SetRate => format!("afterwrite jobs set {id} rate=100"),
+            Self::Stop => JobControl::Stop.command(id),
+            Self::SetRate => JobControl::SetRate(Some(EXAMPLE_RATE)).command(id),
             Self::PlanAgain => format!("afterwrite {}", job.kind.name()),
             Self::Reattribute => "afterwrite backfill --reattribute".to_owned(),
         }

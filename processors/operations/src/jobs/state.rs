@@ -111,7 +111,7 @@ impl JobState {
             .hint("Create a new job with the same arguments"))
     }
 
-    /// Whether a process runs the job: one that was killed is not heard of again, and its lease ends.
+    /// Whether a process runs the job. The lease of a killed process ends, because nobody renews the lease.
     #[must_use]
     pub fn is_running(&self) -> bool {
         self.status == JobStatus::Running && self.lease.as_ref().is_some_and(|lease| !lease.has_ended)

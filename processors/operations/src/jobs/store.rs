@@ -41,6 +41,24 @@ pub enum JobControl {
     SetRate(Option<u64>),
 }
 
+impl JobControl {
+    /// The command that does the same with a job.
+    #[must_use]
+    pub fn command(self, id: &str) -> String {
+        match self {
+            Self::Pause => format!("afterwrite jobs pause {id}"),
+            Self::Stop => format!("afterwrite jobs stop {id}"),
+            Self::SetRate(rate) => format!("afterwrite jobs set {id} rate={}", Self::rate_text(rate)),
+        }
+    }
+
+    /// A rate as commands and forms have it.
+    #[must_use]
+    pub fn rate_text(rate: Option<u64>) -> String {
+        rate.map_or_else(|| "none".to_owned(), |rate| rate.to_string())
+    }
+}
+
 /// A job in a list.
 #[derive(Debug)]
 pub enum ListedJob {

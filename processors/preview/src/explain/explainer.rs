@@ -179,12 +179,17 @@ impl<L: ExplainedLookups> ItemExplainer<'_, L> {
         mirrors.filter_map(|mirror| self.mirrored(mirror, image).ok()).flatten().collect()
     }
 
+    /// The image without outputs of lookups.
+    pub(super) fn scope_of<'s, 'a: 's>(&'s self, image: &'s Image<'a>) -> ImageScope<'s, 'a> {
+        ImageScope::of(self.model, self.identity, image)
+    }
+
     /// The outputs of lookups of the image.
     ///
     /// # Errors
     /// The image lacks an input, or a lookup has no outputs.
     fn outputs(&self, used: &[LookupUse], image: &Image<'_>) -> Result<Vec<&LookupOutputs>> {
-        let scope = ImageScope::of(self.model, self.identity, image);
+        let scope = self.scope_of(image);
         let outputs = used.iter().map(|lookup| {
             let key = scope.lookup_key(lookup)?;
             let unknown = || Error::new(ErrorKind::Unavailable, "a lookup of the item is not remembered");
@@ -196,7 +201,7 @@ impl<L: ExplainedLookups> ItemExplainer<'_, L> {
     fn mirrored(&self, mirror: &Mirror, image: &Image<'_>) -> Result<Vec<MirroredValue>> {
         let Some(rollup) = self.model.rollups.get(mirror.from) else { return Ok(Vec::new()) };
         let outputs = self.outputs(mirror.lookup.as_slice(), image)?;
-        let scope = ImageScope::of(self.model, self.identity, image);
+        let scope = self.scope_of(image);
         let scope = scope.with_outputs(mirror.lookup.as_slice(), &outputs);
         let (partition, sort) = scope.mirrored_key(mirror, rollup)?;
         let shown = mirror.attributes.iter().map(|attribute| MirroredValue {
@@ -219,7 +224,7 @@ impl<L: ExplainedLookups> ItemExplainer<'_, L> {
 
     /// Values in paths that have slashes, and are not declared as paths.
     pub(super) fn slashes_in_paths(&self, image: &Image<'_>) -> Vec<String> {
-        let scope = ImageScope::of(self.model, self.identity, image);
+        let scope = self.scope_of(image);
         let rules = self.identity.entity.caches.iter().filter_map(|index| self.model.caches.get(*index));
         let mut notes = BTreeSet::new();
         for (rule, path) in rules.flat_map(|rule| rule.paths.iter().map(move |path| (rule, path))) {

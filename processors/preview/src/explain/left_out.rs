@@ -1,6 +1,6 @@
 //! The parts of a model that leave an item out, and why.
 
-use afterwrite_model::projection::{ImageScope, LookupOutputs};
+use afterwrite_model::projection::LookupOutputs;
 use afterwrite_model::record::{AttributeValue, Image};
 use afterwrite_model::table::{
     Aggregate, EventTrigger, ForEach, LookupUse, MeasureKind, ModelNotation, Operand, Pattern, Term,
@@ -173,9 +173,5 @@ impl<L: ExplainedLookups> ItemExplainer<'_, L> {
             }
         };
         unmet.iter().map(part).collect()
-    }
-
-    fn scope_of<'s, 'a: 's>(&'s self, image: &'s Image<'a>) -> ImageScope<'s, 'a> {
-        ImageScope::of(self.model, self.identity, image)
     }
 }

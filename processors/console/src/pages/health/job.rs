@@ -145,7 +145,7 @@ fn controls(served: &Served, query: &PageQuery, job: &JobState) -> Markup {
     }
 }
 
-/// The link to the plan of a step, or its form; `None` for a step that needs arguments of a command.
+/// The link to the plan of a step, or the form of a rate; `None` for a step that needs arguments of a command.
 fn shown_control(job: &JobState, step: NextStep) -> Option<Markup> {
     let planned = |name: &str| address("/health/job", [("id", job.id.as_str()), ("do", name)]);
     let link = |to: String, label: &str| Some(html! { a href=(to) { (label) } });
@@ -170,12 +170,12 @@ fn confirmation(served: &Served, job: &JobState, action: &JobAction) -> Markup {
         div class="plan" {
             h2 { "Plan" }
             p { (action.plan) }
-            pre { "afterwrite jobs " (action.command(&job.id)) }
+            pre { (action.control.command(&job.id)) }
             (write_form(served, "/health/job", html! {
                 input type="hidden" name="id" value=(job.id);
                 input type="hidden" name="do" value=(action.name);
                 @if let JobControl::SetRate(rate) = action.control {
-                    input type="hidden" name="rate" value=(rate_text(rate));
+                    input type="hidden" name="rate" value=(JobControl::rate_text(rate));
                 }
                 button { (action.button) }
                 a href=(address("/health/job", [("id", job.id.as_str())])) { "Cancel" }
@@ -219,7 +219,7 @@ impl JobAction {
         }
     }
 
-    /// The step of the job that it is.
+    /// The step of the job that the control takes.
     fn step(&self) -> NextStep {
         match self.control {
             JobControl::Pause => NextStep::Pause,
@@ -227,17 +227,6 @@ impl JobAction {
             JobControl::SetRate(_) => NextStep::SetRate,
         }
     }
-
-    fn command(&self, id: &str) -> String {
-        match self.control {
-            JobControl::Pause | JobControl::Stop => format!("{} {id}", self.name),
-            JobControl::SetRate(rate) => format!("set {id} rate={}", rate_text(rate)),
-        }
-    }
-}
-
-fn rate_text(rate: Option<u64>) -> String {
-    rate.map_or_else(|| "none".to_owned(), |rate| rate.to_string())
 }
 
 fn rate_of(text: &str) -> Result<Option<u64>> {
