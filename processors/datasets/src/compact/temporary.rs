@@ -46,11 +46,17 @@ struct OwnedFolder {
 }
 
 impl WorkFolder {
-    /// A new folder; removes the folders of processes that were killed.
+    /// A new folder in the system's folder of temporary files; removes the folders of processes that were killed.
     pub(super) fn create() -> Result<Self> {
-        remove_abandoned_folders(&std::env::temp_dir());
+        Self::create_in(&std::env::temp_dir())
+    }
+
+    /// A new folder in another folder; removes the folders there of processes that were killed.
+    pub(super) fn create_in(parent: &Path) -> Result<Self> {
+        remove_abandoned_folders(parent);
         loop {
-            let folder = tempfile::Builder::new().prefix(FOLDER).tempdir().map_err(temporary_file_error)?;
+            let folder =
+                tempfile::Builder::new().prefix(FOLDER).tempdir_in(parent).map_err(temporary_file_error)?;
             let path = folder.path().join(LOCK);
             let lock = File::create(&path).map_err(temporary_file_error)?;
             lock.lock().map_err(temporary_file_error)?;

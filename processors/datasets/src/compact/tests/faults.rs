@@ -291,13 +291,17 @@ impl Clock for SteppingClock {
 
 #[test]
 fn the_files_of_a_killed_process_are_removed_and_those_of_a_living_one_stay() {
-    let abandoned = tempfile::Builder::new().prefix("afterwrite-compactor-").tempdir().unwrap().keep();
+    // A folder of its own: in the system's folder, another process may be removing the abandoned folder at this moment.
+    let parent = tempfile::tempdir().unwrap();
+    let work_folder = || super::super::temporary::WorkFolder::create_in(parent.path()).unwrap();
+    let abandoned = parent.path().join("afterwrite-compactor-of-a-killed-process");
+    std::fs::create_dir(&abandoned).unwrap();
     std::fs::write(abandoned.join("lock"), "").unwrap();
     std::fs::write(abandoned.join("0"), "rows").unwrap();
-    let living = super::super::temporary::WorkFolder::create().unwrap();
+    let living = work_folder();
     let file = living.new_file();
     drop(file.create().unwrap());
-    let other = super::super::temporary::WorkFolder::create().unwrap();
+    let other = work_folder();
     assert!(!abandoned.exists() && file.path().exists());
     let folder = file.path().parent().unwrap().to_owned();
     drop((file, living, other));
