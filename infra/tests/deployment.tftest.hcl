@@ -592,6 +592,12 @@ run "one_reader_without_a_verifier" {
     condition     = !contains(keys(aws_lambda_function.function), "verifier") && !contains(keys(aws_scheduler_schedule.schedule), "verification") && !contains(keys(aws_cloudwatch_metric_alarm.alarm), "drift")
     error_message = "There is neither a function nor an alarm."
   }
+
+  # A model without levels has no stream of the state table.
+  assert {
+    condition     = aws_dynamodb_table.state[0].stream_enabled == null && output.state_stream_arn == null
+    error_message = "Nothing reads the state table."
+  }
 }
 
 run "several_tables_without_a_heartbeat" {
@@ -624,13 +630,19 @@ run "several_tables_without_a_heartbeat" {
   }
 }
 
-run "without_an_archive" {
+run "without_an_archive_and_events" {
   variables {
     create_archive = false
+    # A model without events has no target.
+    events_arn = "arn:aws:events:eu-west-1:123456789012:event-bus/orders"
   }
   assert {
     condition     = keys(aws_lambda_function.function) == ["aggregator", "verifier"] && length(aws_kinesis_firehose_delivery_stream.archive) == 0 && keys(aws_scheduler_schedule.schedule) == ["heartbeat", "verification"]
     error_message = "What remains is the aggregator, with its heartbeat, and the verifier."
+  }
+  assert {
+    condition     = !contains(keys(aws_lambda_function.function), "invalidator")
+    error_message = "Without events and a distribution, there is no queue."
   }
 }
 

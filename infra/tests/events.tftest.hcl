@@ -96,58 +96,12 @@ run "events_alone_are_something_to_derive" {
   }
 }
 
-run "a_model_without_events_has_no_target" {
+# The default target and one that a rule names are missing, and no rule names the other one.
+run "targets_that_do_not_fit_the_rules" {
   command = plan
   variables {
-    model_description = "tests/exambuddy.json"
-    events_arn        = "arn:aws:events:eu-west-1:123456789012:event-bus/orders"
-    event_target_arns = {}
-  }
-  assert {
-    condition     = !contains(keys(aws_lambda_function.function), "invalidator")
-    error_message = "Without events and a distribution, there is no queue."
-  }
-}
-
-run "a_target_that_a_rule_names_is_missing" {
-  command = plan
-  variables {
-    event_target_arns = {}
+    events_arn        = null
+    event_target_arns = { biling = "arn:aws:sqs:eu-west-1:210987654321:biling.fifo" }
   }
   expect_failures = [terraform_data.model]
-}
-
-run "the_default_target_is_missing" {
-  command = plan
-  variables {
-    events_arn = null
-  }
-  expect_failures = [terraform_data.model]
-}
-
-run "a_target_that_no_rule_names" {
-  command = plan
-  variables {
-    event_target_arns = {
-      billing = "arn:aws:sqs:eu-west-1:210987654321:billing.fifo"
-      biling  = "arn:aws:sqs:eu-west-1:210987654321:biling.fifo"
-    }
-  }
-  expect_failures = [terraform_data.model]
-}
-
-run "the_url_of_a_queue_is_not_an_arn" {
-  command = plan
-  variables {
-    events_arn = "https://sqs.eu-west-1.amazonaws.com/123456789012/orders"
-  }
-  expect_failures = [var.events_arn]
-}
-
-run "the_url_of_a_target_is_not_an_arn" {
-  command = plan
-  variables {
-    event_target_arns = { billing = "https://sqs.eu-west-1.amazonaws.com/210987654321/billing.fifo" }
-  }
-  expect_failures = [var.event_target_arns]
 }

@@ -94,25 +94,9 @@ run "the_state_table_has_a_stream_that_both_readers_read_through_a_filter" {
     ], [for alarm in values(aws_cloudwatch_metric_alarm.alarm) : alarm.alarm_name])) == 0
     error_message = "Each mapping has its alarms. The iterator age is a metric of the function, over all of its streams."
   }
-}
-
-run "a_model_without_sources_that_expire_drops_no_contributions" {
-  command = plan
   assert {
     condition     = !contains(keys(aws_cloudwatch_metric_alarm.alarm), "dropped-contributions")
     error_message = "No source expires."
-  }
-}
-
-run "sources_that_expire_have_an_alarm_on_dropped_contributions_with_minimal_observability_too" {
-  command = plan
-  variables {
-    model_description = "tests/levels-expiring.json"
-    observability     = "minimal"
-  }
-  assert {
-    condition     = aws_cloudwatch_metric_alarm.alarm["dropped-contributions"].metric_name == "DroppedContributions" && aws_cloudwatch_metric_alarm.alarm["dropped-contributions"].dimensions.Function == "aggregator"
-    error_message = "The levels above lack such contributions."
   }
 }
 
@@ -136,27 +120,19 @@ run "a_function_that_uses_no_rollup_as_source_does_not_read_the_state_table" {
   }
 }
 
-run "a_model_without_levels_has_no_stream_of_the_state_table" {
-  command = plan
-  variables {
-    model_description = "tests/exambuddy.json"
-  }
-  assert {
-    condition     = aws_dynamodb_table.state[0].stream_enabled == null && output.state_stream_arn == null
-    error_message = "Nothing reads the state table."
-  }
-}
-
+# Its patterns cannot be replaced, and it is not named among the tables.
 run "a_given_state_table_without_a_stream" {
   command = plan
   variables {
     create_state_table = false
+    stream_filters     = { "@state" = [] }
+    tables             = { "@state" = { name = "other" } }
   }
   override_data {
     target = data.aws_dynamodb_table.state[0]
     values = { stream_enabled = false, stream_view_type = "" }
   }
-  expect_failures = [data.aws_dynamodb_table.state]
+  expect_failures = [data.aws_dynamodb_table.state, terraform_data.model]
 }
 
 run "a_given_state_table_whose_stream_lacks_old_images" {
@@ -171,9 +147,12 @@ run "a_given_state_table_whose_stream_lacks_old_images" {
   expect_failures = [data.aws_dynamodb_table.state]
 }
 
-run "a_given_state_table_with_its_stream" {
+run "a_given_state_table_with_its_stream_and_an_earlier_name" {
   variables {
-    create_state_table = false
+    create_state_table       = false
+    former_state_table_names = ["levels-state-before"]
+    model_description        = "tests/levels-expiring.json"
+    observability            = "minimal"
   }
   override_data {
     target = data.aws_dynamodb_table.state[0]
@@ -186,22 +165,16 @@ run "a_given_state_table_with_its_stream" {
     condition     = aws_lambda_event_source_mapping.stream["aggregator/@state"].event_source_arn == "arn:aws:dynamodb:eu-west-1:123456789012:table/levels-state/stream/2026-02-06T11:00:00.000"
     error_message = "The mapping reads the stream of the given table."
   }
-}
-
-run "patterns_for_the_state_table_cannot_be_replaced" {
-  command = plan
-  variables {
-    stream_filters = { "@state" = [] }
+  assert {
+    condition     = alltrue([for function in ["aggregator", "relay"] : aws_lambda_function.function[function].environment[0].variables.AFTERWRITE_TABLES == "@state=levels-state-before"])
+    error_message = "The functions read the changes that the archive has under the earlier name."
   }
-  expect_failures = [terraform_data.model]
-}
 
-run "the_state_table_is_not_named_among_the_tables" {
-  command = plan
-  variables {
-    tables = { "@state" = { name = "other" } }
+  # Sources that expire have an alarm on dropped contributions, with minimal observability too.
+  assert {
+    condition     = aws_cloudwatch_metric_alarm.alarm["dropped-contributions"].metric_name == "DroppedContributions" && aws_cloudwatch_metric_alarm.alarm["dropped-contributions"].dimensions.Function == "aggregator"
+    error_message = "The levels above lack such contributions."
   }
-  expect_failures = [terraform_data.model]
 }
 
 run "a_description_without_patterns_for_the_state_table" {
@@ -211,15 +184,4 @@ run "a_description_without_patterns_for_the_state_table" {
     create_archive    = false
   }
   expect_failures = [aws_lambda_event_source_mapping.stream]
-}
-
-run "the_state_table_had_another_name" {
-  command = plan
-  variables {
-    former_state_table_names = ["levels-state-before"]
-  }
-  assert {
-    condition     = alltrue([for function in ["aggregator", "relay"] : aws_lambda_function.function[function].environment[0].variables.AFTERWRITE_TABLES == "@state=levels-state-before"])
-    error_message = "The functions read the changes that the archive has under the earlier name."
-  }
 }

@@ -101,6 +101,10 @@ run "beyond_a_limit_of_each_variable_1" {
     bucket_name = "Exams"
     # An expiration of a part of a day.
     archive_expiration_days = 365.5
+    # The url of a queue in place of its arn.
+    events_arn = "https://sqs.eu-west-1.amazonaws.com/123456789012/orders"
+    # The url of a target in place of its arn.
+    event_target_arns = { billing = "https://sqs.eu-west-1.amazonaws.com/210987654321/billing.fifo" }
   }
   expect_failures = [
     var.name,
@@ -134,6 +138,8 @@ run "beyond_a_limit_of_each_variable_1" {
     var.bulk_export_prefix,
     var.bucket_name,
     var.archive_expiration_days,
+    var.events_arn,
+    var.event_target_arns,
   ]
 }
 
@@ -369,43 +375,4 @@ run "beyond_a_limit_of_each_variable_11" {
   expect_failures = [
     var.stream_mapping,
   ]
-}
-
-run "an_expiration_before_a_transition" {
-  command = plan
-  variables {
-    archive_expiration_days = 90
-  }
-  expect_failures = [aws_s3_bucket_lifecycle_configuration.archive]
-}
-
-run "a_threshold_that_a_healthy_deployment_reaches" {
-  command = plan
-  variables {
-    heartbeat_schedule = "rate(6 hours)"
-  }
-  expect_failures = [aws_cloudwatch_metric_alarm.alarm]
-}
-
-run "fewer_reserved_exporters_than_run_at_once" {
-  command = plan
-  variables {
-    functions = { exporter = { reserved_concurrent_executions = 15 } }
-  }
-  expect_failures = [aws_lambda_event_source_mapping.exporter]
-}
-
-run "the_earliest_transitions_and_expiration" {
-  command = plan
-  variables {
-    bucket_name             = "exams.archive"
-    archive_transitions     = [{ days = 60, storage_class = "GLACIER_IR" }, { days = 30, storage_class = "STANDARD_IA" }, { days = 61, storage_class = "DEEP_ARCHIVE" }]
-    archive_expiration_days = 62
-    verify_schedule         = "cron(0 4 ? * MON-FRI *)"
-    functions               = { exporter = { reserved_concurrent_executions = 16 } }
-  }
-  assert {
-    condition     = length(one([for rule in aws_s3_bucket_lifecycle_configuration.archive[0].rule : rule if rule.id == "archive"]).transition) == 3
-    error_message = "S3 takes these days."
-  }
 }

@@ -27,6 +27,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from cases import check_cases
 from deployment import FUNCTIONS, Deployment
 from doctor import Doctor
 from events import check_events
@@ -78,17 +79,6 @@ def check_sources():
             folder = f"examples/{example}"
             terraform.run("init", "-backend=false", folder=folder)
             terraform.run("validate", folder=folder)
-
-
-def check_cases(*files):
-    if not files:
-        check_limit_cases(INFRA)
-        files = sorted(case_files() - CASES_OF_OTHER_TESTS)
-    with Terraform() as terraform:
-        terraform.run("init", "-backend=false")
-        output = terraform.run("test", *(f"-filter=tests/{file}.tftest.hcl" for file in files))
-        assert "0 failed" in output, output
-        print(output.strip().splitlines()[-1])
 
 
 def case_files():
@@ -202,8 +192,11 @@ def main():
     match sys.argv[1:]:
         case ["sources"]:
             check_sources()
+        case ["cases"]:
+            check_limit_cases(INFRA)
+            check_cases(sorted(case_files() - CASES_OF_OTHER_TESTS))
         case ["cases", *files]:
-            check_cases(*files)
+            check_cases(files)
         case ["scan"]:
             check_scan()
         case ["release"]:

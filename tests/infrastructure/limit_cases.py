@@ -1,11 +1,15 @@
 """Compares the module's limits with its tests: each limit needs a case that it refuses.
 
 A limit is one comparison of a `validation`, `precondition` or `postcondition`: conditions that `&&` joins are as many limits. A case is a
-`run` that expects the failure of the variable or the resource. Cases do not name a limit, so they are counted by variable and resource.
+`run` that expects the failure of the variable or the resource, or one of the messages that refusals.py lists for the run. Cases do not name a limit,
+so they are counted by variable and resource.
 """
 
 import re
 from collections import Counter
+
+from cases import expected_failures, name_of, runs_of
+from refusals import REFUSED
 
 BLOCK = re.compile(r'^(variable|resource|data) "(\w+)"(?: "(\w+)")? \{$')
 CHECK = re.compile(r"^ +(?:validation|precondition|postcondition) \{$")
@@ -32,10 +36,13 @@ def limits(module):
 
 
 def cases(module):
-    """How many runs expect a failure of each variable and resource: a run with several expects each of them."""
-    text = "".join(file.read_text() for file in sorted((module / "tests").glob("*.tftest.hcl")))
-    expected = re.findall(r"expect_failures = \[([^\]]+)\]", text)
-    return Counter(address for addresses in expected for address in re.split(r"[,\s]+", addresses) if address)
+    """How many failures of each variable and resource are expected: by a run, or by its rules in refusals.py."""
+    found = Counter()
+    for file in sorted((module / "tests").glob("*.tftest.hcl")):
+        for run, text in runs_of(file.read_text()).items():
+            refused = REFUSED.get(name_of(file), {}).get(run, {})
+            found.update({address: len(refused.get(address, [address])) for address in expected_failures(text)})
+    return found
 
 
 def check_limit_cases(module):

@@ -85,17 +85,29 @@ class Terraform:
         return environment
 
     def run(self, command, *arguments, folder="."):
+        line, done = self.started(command, *arguments, folder=folder)
+        output = done.stdout + done.stderr
+        assert done.returncode == 0, f"{' '.join(map(str, line))} failed:\n{output[-6000:]}"
+        return done.stdout
+
+    def test(self, files, folder="."):
+        """The events of files of tests. A run may fail."""
+        line, done = self.started("test", "-json", *(f"-filter=tests/{file}.tftest.hcl" for file in files), folder=folder)
+        try:
+            return [json.loads(text) for text in done.stdout.splitlines()]
+        except json.JSONDecodeError as error:
+            output = done.stdout + done.stderr
+            raise AssertionError(f"{' '.join(map(str, line))} failed:\n{output[-6000:]}") from error
+
+    def started(self, command, *arguments, folder="."):
+        """The line of a command, and what it has done."""
         if folder != INSTALLED and self.provider is None and command != "fmt":
             self.start_provider()
         line = [self.program, f"-chdir={self.module / folder}", command, *arguments]
         if command != "show" and command != "output" and command != "fmt":
             line.append("-no-color")
-        done = subprocess.run(
-            line, env=self.environment(), capture_output=True, text=True, timeout=MAX_SECONDS, check=False
-        )
-        output = done.stdout + done.stderr
-        assert done.returncode == 0, f"{' '.join(map(str, line))} failed:\n{output[-6000:]}"
-        return done.stdout
+        done = subprocess.run(line, env=self.environment(), capture_output=True, text=True, timeout=MAX_SECONDS, check=False)
+        return line, done
 
     def new_root(self, example, variables):
         """A configuration that applies an example to the endpoint; returns its folder."""
