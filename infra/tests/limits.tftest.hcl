@@ -1,5 +1,5 @@
 # Each limit of a variable refuses a value beyond it. A run has a value beyond a limit for each variable that has one left: planning costs more
-# than what it refuses.
+# than what it refuses. tests/infrastructure/cases.py runs this file on a module that has the variables and nothing else.
 
 mock_provider "aws" {
   mock_data "aws_caller_identity" {
@@ -314,7 +314,7 @@ run "beyond_a_limit_of_each_variable_7" {
     # Too much temporary storage.
     functions = { compactor = { ephemeral_storage_size = 10241 } }
     # A bucket name of 64 characters.
-    bucket_name = join("", [for number in range(64) : "x"])
+    bucket_name = "x${join(".", [for number in range(32) : "x"])}"
     # Less than 30 days of infrequent access.
     archive_transitions = [{ days = 30, storage_class = "STANDARD_IA" }, { days = 59, storage_class = "GLACIER_IR" }]
   }

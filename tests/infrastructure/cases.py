@@ -3,12 +3,11 @@
 Each run costs a plan, so few are planned: a run has the settings of several variables that do not touch each other, or breaks several rules.
 """
 
-import json
 import re
 from pathlib import Path
 
 from refusals import REFUSED, refusal_problems
-from terraform import INFRA, Terraform
+from terraform import Terraform
 
 SUFFIX = ".tftest.hcl"
 RUN = re.compile(r'^run "(\w+)" \{\n.*?^\}\n', re.MULTILINE | re.DOTALL)
