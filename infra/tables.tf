@@ -61,7 +61,9 @@ locals {
   changed_indexes = {
     for table, indexes in local.created_indexes : table => [
       for index, key in local.index_keys[table] : index
-      if indexes[index].projection_type != "ALL" || join("/", compact([indexes[index].hash_key, indexes[index].range_key])) != join("/", key)
+      if !contains(local.several_attribute_indexes[table], index) && (
+        indexes[index].projection_type != "ALL" || join("/", compact([indexes[index].hash_key, indexes[index].range_key])) != join("/", key)
+      )
     ]
   }
 

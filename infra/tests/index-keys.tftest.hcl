@@ -53,34 +53,56 @@ run "an_index_has_the_type_of_the_key_of_its_table" {
   }
 }
 
-run "a_key_attribute_with_two_types" {
+# An attribute with two types, an index that gives a key of the table another type, an index of a lookup with another key, and one that the provider
+# cannot create.
+run "indexes_that_cannot_be_created" {
   command = plan
   variables {
-    create_tables = true
-    tables = { ExamBuddyTable = { global_secondary_indexes = {
+    model_description = "tests/index-keys.json"
+    create_tables     = true
+    tables = { Branches = { global_secondary_indexes = {
       by_score   = { hash_key = "score", hash_key_type = "N" }
       by_score_2 = { hash_key = "score", hash_key_type = "S" }
+      by_sort    = { hash_key = "SK", hash_key_type = "N" }
+      ByCode     = { hash_key = "code", range_key = "SK" }
     } } }
   }
   expect_failures = [aws_dynamodb_table.source]
 }
 
-run "an_index_that_gives_a_key_of_the_table_another_type" {
+# The index with several attributes in a key is there already. The key that the provider reads is not compared.
+run "an_existing_table_with_several_attributes_in_a_key" {
   command = plan
   variables {
-    create_tables = true
-    tables        = { ExamBuddyTable = { global_secondary_indexes = { by_sort = { hash_key = "SK", hash_key_type = "N" } } } }
+    model_description = "tests/index-keys.json"
   }
-  expect_failures = [aws_dynamodb_table.source]
-}
-
-run "an_index_of_a_lookup_with_another_key" {
-  command = plan
-  variables {
-    create_tables = true
-    tables        = { ExamBuddyTable = { global_secondary_indexes = { GSI1 = { hash_key = "GSI1PK" } } } }
+  override_data {
+    target = data.aws_dynamodb_table.source
+    values = {
+      arn              = "arn:aws:dynamodb:eu-west-1:123456789012:table/Branches"
+      stream_arn       = "arn:aws:dynamodb:eu-west-1:123456789012:table/Branches/stream/2026-02-06T10:00:00.000"
+      stream_enabled   = true
+      stream_view_type = "NEW_AND_OLD_IMAGES"
+      hash_key         = "PK"
+      range_key        = "SK"
+      attribute        = [{ name = "PK", type = "S" }, { name = "SK", type = "S" }, { name = "code", type = "S" }, { name = "country", type = "S" }]
+      replica          = []
+      global_secondary_index = [
+        {
+          name               = "ByCode", hash_key = "code", range_key = "", projection_type = "ALL"
+          non_key_attributes = [], read_capacity = 0, write_capacity = 0, on_demand_throughput = []
+        },
+        {
+          name               = "ByPlace", hash_key = "country", range_key = "", projection_type = "ALL"
+          non_key_attributes = [], read_capacity = 0, write_capacity = 0, on_demand_throughput = []
+        },
+      ]
+    }
   }
-  expect_failures = [aws_dynamodb_table.source]
+  assert {
+    condition     = length(aws_lambda_event_source_mapping.stream) == 2
+    error_message = "The table has the indexes that lookups query."
+  }
 }
 
 run "an_unknown_type_of_a_key" {

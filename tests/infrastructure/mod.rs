@@ -136,6 +136,7 @@ fn a_release_is_reproducible_and_complete() {
 fn the_descriptions_in_the_modules_tests_are_up_to_date() {
     let levels = concat!(env!("CARGO_MANIFEST_DIR"), "/../infra/tests/levels.toml");
     let events = concat!(env!("CARGO_MANIFEST_DIR"), "/../infra/tests/events.toml");
+    let index_keys = concat!(env!("CARGO_MANIFEST_DIR"), "/../infra/tests/index-keys.toml");
     let day = "SK = \"DAY#{placed_at:day}\" }\n";
     let expires = "expires = { after = \"400 days\", of = \"placed_at\" }\n";
     let expiring = tempfile::tempdir().unwrap();
@@ -148,6 +149,7 @@ fn the_descriptions_in_the_modules_tests_are_up_to_date() {
         ("levels", levels),
         ("levels-expiring", file.to_str().unwrap()),
         ("events", events),
+        ("index-keys", index_keys),
     ] {
         let description = DeploymentDescription::of(&Model::load(model).unwrap());
         let generated = serde_json::to_value(&description).unwrap();

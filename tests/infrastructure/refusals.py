@@ -87,6 +87,15 @@ REFUSED = {
             "data.aws_lambda_function.canary": ["Version 3 of exams-aggregator has another model or generation"],
         },
     },
+    "index-keys": {
+        "indexes_that_cannot_be_created": {
+            "aws_dynamodb_table.source": [
+                "An attribute of the table Branches has two types in its keys: SK is S and N; score is N and S.",
+                "The indexes ByPlace of the table Branches have several attributes in a key",
+                "The indexes ByCode of the table Branches are those of lookups of the model branches, with another key or projection",
+            ],
+        },
+    },
     "levels": {
         "a_given_state_table_without_a_stream": {
             "data.aws_dynamodb_table.state": ["Rollups are sources in the model levels, so the state table levels-state needs a stream"],
