@@ -1,6 +1,6 @@
 // Opens pages of a console in Chromium, and judges each: `browser.mjs TASK`, where TASK is a JSON file.
 //
-// look:    each page in each width and colour scheme: nothing is wider than the window, each value has room, WCAG AA holds (axe-core), nothing moves after it was
+// look:    each page in windows of a width and a colour scheme: nothing is wider than the window, each value has room, WCAG AA holds (axe-core), nothing moves after it was
 //          drawn, no script fails and nothing is refused by the Content-Security-Policy. Images are written if the task has a folder.
 // paints:  the times from the beginning of the navigation to the first paint of each page, in milliseconds: the median and the longest. A reader opens
 //          each page from another page of the console, so that the style and the scripts are in the cache. Nothing else is asked of the browser meanwhile.
@@ -96,21 +96,19 @@ async function judge(page, where) {
   if (shifted > 0.1) problems.push(`${where}: the page moves after it was drawn (${shifted.toFixed(3)})`);
 }
 
-async function look({ pages, widths, schemes, images }) {
+async function look({ pages, windows, images }) {
   const place = { now: "" };
   const page = await openTab(place);
-  for (const scheme of schemes) {
+  for (const { width, scheme } of windows) {
     await page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: scheme }]);
-    for (const width of widths) {
-      await page.setViewport({ width, height: width < 600 ? 740 : 900 });
-      for (const { name, path } of pages) {
-        place.now = `${name} at ${width} px, ${scheme}`;
-        const response = await page.goto(new URL(path, task.url), { waitUntil: "load" });
-        if (response.status() >= 500) problems.push(`${place.now}: status ${response.status()}`);
-        await settled(page);
-        await judge(page, place.now);
-        if (images) await page.screenshot({ path: join(images, `${name}-${width}-${scheme}.png`) });
-      }
+    await page.setViewport({ width, height: width < 600 ? 740 : 900 });
+    for (const { name, path } of pages) {
+      place.now = `${name} at ${width} px, ${scheme}`;
+      const response = await page.goto(new URL(path, task.url), { waitUntil: "load" });
+      if (response.status() >= 500) problems.push(`${place.now}: status ${response.status()}`);
+      await settled(page);
+      await judge(page, place.now);
+      if (images) await page.screenshot({ path: join(images, `${name}-${width}-${scheme}.png`) });
     }
   }
   await page.close();

@@ -2,6 +2,7 @@
 
 use std::process::Command;
 
+use afterwrite_tests::size::size;
 use afterwrite_tests::tools::setting;
 use serde_json::{Map, Value, json};
 
@@ -11,6 +12,11 @@ const PACKAGES: &str = "AFTERWRITE_TEST_BROWSER_NODE";
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/console/browser.mjs");
 /// The widths of a telephone, a tablet and a desktop.
 const WIDTHS: [u32; 3] = [360, 1024, 1600];
+/// Each width and each colour scheme once.
+const USUAL_WINDOWS: [(u32, &str); 3] = [(360, "light"), (1024, "dark"), (1600, "light")];
+/// Each colour scheme in each width.
+const ALL_WINDOWS: [(u32, &str); 6] =
+    [(360, "light"), (1024, "light"), (1600, "light"), (360, "dark"), (1024, "dark"), (1600, "dark")];
 
 /// Carries out a task; returns the texts that it has read.
 ///
@@ -36,12 +42,17 @@ fn carry_out(url: &str, task: Value) -> Map<String, Value> {
 }
 
 /// Opens pages in each width, light and dark: nothing is wider than the window, contrast and structure are those of WCAG AA, nothing
-/// moves after it was drawn, and no script fails.
+/// moves after it was drawn, and no script fails. Images are written of each width in both colour schemes.
 pub(super) fn look(url: &str, pages: &[(&str, String)]) {
     let pages = named(pages);
     // AFTERWRITE_CONSOLE_IMAGES names a folder that keeps the images.
     let images = std::env::var("AFTERWRITE_CONSOLE_IMAGES").ok();
-    let looked = json!({ "pages": pages, "widths": WIDTHS, "schemes": ["light", "dark"], "images": images });
+    let usual = if images.is_some() { &ALL_WINDOWS[..] } else { &USUAL_WINDOWS };
+    let windows: Vec<Value> = size(usual, &ALL_WINDOWS)
+        .iter()
+        .map(|(width, scheme)| json!({ "width": width, "scheme": scheme }))
+        .collect();
+    let looked = json!({ "pages": pages, "windows": windows, "images": images });
     carry_out(url, json!({ "look": looked }));
 }
 

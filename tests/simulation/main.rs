@@ -3,7 +3,7 @@
 //! the product.
 //!
 //! ```text
-//! cargo test --release --test simulation                             1,000 seeds, as in every test run
+//! cargo test --release --test simulation                             700 seeds, as in every test run
 //! cargo test --release --test simulation -- --seeds 100000           a long run
 //! cargo test --release --test simulation -- --seed 1234 --trace      one seed with its trace
 //! cargo test --release --test simulation -- --http --seeds 20        with DynamoDB over HTTP
@@ -66,7 +66,7 @@ use self::run::SimulationRun;
 use self::store::Store;
 
 /// Seeds of every test run: as many as it takes until every fault has occurred in every way.
-const SEEDS: u64 = 1000;
+const SEEDS: u64 = 700;
 /// Seeds of `tests/run --full`.
 const SEEDS_IN_FULL: u64 = 20_000;
 /// Seeds of every test run over HTTP.
