@@ -14,7 +14,8 @@ use afterwrite_model::record::Timestamp;
 use afterwrite_model::{Error, ErrorKind, Result};
 use afterwrite_operations::jobs::{
     AcquiredJob, JobBasis, JobControl, JobKind, JobObserver, JobPlan, JobReport, JobRunner, JobState,
-    JobStatus, JobStore, JobTask, ListedJob, NewJob, SilentObserver, StepOutcome, WorkUnit,
+    JobStatus, JobStore, JobTask, ListedJob, NewJob, NextStep, ProcessTotal, SilentObserver, StepOutcome,
+    WorkUnit,
 };
 use afterwrite_tests::clock::StillClock;
 
@@ -142,6 +143,52 @@ async fn two_processes_never_run_one_job_and_a_killed_one_is_resumed_after_its_l
     let error = run(&store, running, &task).await.unwrap_err();
     assert!(error.to_string().contains("taken over"), "{error}");
     assert!(store.load(&job.id).await.unwrap().totals.is_empty());
+}
+
+#[tokio::test]
+async fn a_process_that_ended_unsaved_is_known_until_the_job_ends() {
+    for is_killed in [false, true] {
+        let (tables, clock) = (tables(), clock());
+        let store = store(&tables, &clock);
+        let job = create(&store, &[0], None).await;
+        let task = CountingTask::new(&store, &clock, &job.id);
+        let first = acquire(&store, &tables, &job.id).await.unwrap();
+        let paused = store.control(&job.id, JobControl::Pause).await.unwrap();
+        // The process saves its progress and ends, or was killed before the pause.
+        let has_resume = |job: &JobState| NextStep::all_of(job).contains(&NextStep::Resume);
+        assert!(paused.has_process() && !has_resume(&paused));
+        if is_killed {
+            let refused = acquire(&store, &tables, &job.id).await.unwrap_err().report();
+            assert!(refused.contains("wait for the end of its lease"), "{refused}");
+            clock.sleep(Duration::from_secs(61)).await;
+        } else {
+            run(&store, first, &task).await.unwrap();
+        }
+        tables.set_time(clock.now());
+        assert!(has_resume(&store.load(&job.id).await.unwrap()));
+        // The second process is paused, too, and saves everything.
+        let second = acquire(&store, &tables, &job.id).await.unwrap();
+        store.control(&job.id, JobControl::Pause).await.unwrap();
+        assert_eq!(run(&store, second, &task).await.unwrap().status, JobStatus::Paused);
+        let third = acquire(&store, &tables, &job.id).await.unwrap();
+        let done = run(&store, third, &task).await.unwrap();
+        assert_eq!((done.status, done.totals["counted"]), (JobStatus::Done, 10));
+        assert_eq!(done.totals.number(ProcessTotal::EndedUnsaved), u64::from(is_killed));
+    }
+}
+
+#[tokio::test]
+async fn a_failed_job_is_not_paused() {
+    let (tables, clock) = (tables(), clock());
+    let store = store(&tables, &clock);
+    let job = create(&store, &[0], None).await;
+    let task = CountingTask::new(&store, &clock, &job.id);
+    task.fails_at.store(1, Ordering::Relaxed);
+    run(&store, acquire(&store, &tables, &job.id).await.unwrap(), &task).await.unwrap_err();
+    let refused = store.control(&job.id, JobControl::Pause).await.unwrap_err().to_string();
+    assert!(refused.contains("a step of it has failed"), "{refused}");
+    let done = run(&store, acquire(&store, &tables, &job.id).await.unwrap(), &task).await.unwrap();
+    assert_eq!((done.status, done.totals.number(ProcessTotal::EndedUnsaved)), (JobStatus::Done, 1));
 }
 
 #[tokio::test]

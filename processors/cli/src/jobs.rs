@@ -1,7 +1,7 @@
 //! `afterwrite jobs`: shows and controls jobs, from any machine that reaches the state table.
 
 use afterwrite_model::Result;
-use afterwrite_operations::jobs::{JobControl, JobKind, JobReport, JobState, JobStatus, ListedJob};
+use afterwrite_operations::jobs::{JobControl, JobKind, JobReport, JobState, ListedJob, ProcessTotal};
 use clap::{Args, Subcommand};
 use serde::Serialize;
 use serde_json::Value;
@@ -129,7 +129,8 @@ impl JobArguments {
 impl ResumeArguments {
     /// Continues the job in this process, on the basis that it was planned for.
     async fn resume(&self) -> Result<bool> {
-        let job = self.job.deployment.jobs().await?.load(&self.job.id).await?;
+        let jobs = self.job.deployment.jobs().await?;
+        let job = jobs.load(&self.job.id).await?;
         job.check_can_run()?;
         let deployment = Box::pin(self.job.deployment.connect()).await?;
         let (job, workers, as_json) = (&job, usize::from(self.workers), self.job.json);
@@ -140,7 +141,7 @@ impl ResumeArguments {
             JobKind::Verify => Box::pin(verify::deployed::resume(&deployment, job, workers, as_json)).await?,
             JobKind::Repair => Box::pin(repair::resume(&deployment, job, workers, as_json)).await?,
         };
-        let may_have_dropped = may_have_dropped(&deployment, job);
+        let may_have_dropped = may_have_dropped(&deployment, &jobs.load(&job.id).await?);
         if may_have_dropped {
             tell(DROPPED_BEFORE);
         }
@@ -161,11 +162,8 @@ fn may_have_dropped(deployment: &Deployment, job: &JobState) -> bool {
         JobKind::Backfill => job.arguments.get("bulk").is_none(),
         JobKind::Redrive | JobKind::Repair => true,
     };
-    let is_unsaved = match job.status {
-        JobStatus::Running | JobStatus::Failed => true,
-        JobStatus::Planned | JobStatus::Paused | JobStatus::Stopped | JobStatus::Done => false,
-    };
-    drops && is_unsaved && deployment.config.model.has_expiring_sources()
+    let has_unsaved_end = job.totals.number(ProcessTotal::EndedUnsaved) > 0;
+    drops && has_unsaved_end && deployment.config.model.has_expiring_sources()
 }
 
 /// A job in the list.
@@ -199,11 +197,7 @@ impl From<ListedJob> for JobLine {
 fn rate_setting(written: &str) -> std::result::Result<JobControl, String> {
     const FORM: &str = "write rate=ITEMS, such as rate=100, or rate=none";
     match pair(written)? {
-        (name, value) if name == "rate" && value == "none" => Ok(JobControl::SetRate(None)),
-        (name, value) if name == "rate" => {
-            let rate = value.parse().ok().filter(|rate: &u64| *rate > 0);
-            rate.map(|rate| JobControl::SetRate(Some(rate))).ok_or_else(|| FORM.to_owned())
-        }
+        (name, value) if name == "rate" => JobControl::of_rate_text(&value).ok_or_else(|| FORM.to_owned()),
         _ => Err(FORM.to_owned()),
     }
 }

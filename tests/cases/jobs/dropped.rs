@@ -1,6 +1,7 @@
 //! A job whose process was killed: its totals lack contributions to expired sources that the last steps dropped.
 
 use afterwrite_local::dynamodb::TableDefinition;
+use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::AttributeValue;
 
 use super::deployment::{STATE, Shop};
@@ -36,19 +37,41 @@ async fn a_job_that_was_killed_does_not_end_as_if_nothing_was_dropped() {
     let times = "attributes = { price = \"N\" }\ntimes = { shop = \"seconds\" }";
     let model = model.replace("attributes = { price = \"N\" }", times);
     let backfill = ["backfill", "--all", "--yes", "--without-recovery", "--rate=100", "--workers=1"];
-    for (expiring, status, code) in [("", "running", 0), (EXPIRING, "paused", 0), (EXPIRING, "running", 1)] {
+    // The lease of a killed process stays, whatever operators do with the job after that.
+    let ends = [
+        ("", "running", true, 0),
+        (EXPIRING, "paused", false, 0),
+        (EXPIRING, "running", true, 1),
+        (EXPIRING, "paused", true, 1),
+        (EXPIRING, "failed", false, 1),
+    ];
+    for (expiring, status, is_killed, code) in ends {
         std::fs::write(shop.path("model.toml"), [&model, expiring].concat()).unwrap();
         let id = shop.paused_in(shop.folder.path(), &backfill);
-        // A process that is killed leaves its job as it was.
-        let update = client.update_item().table_name(STATE);
-        let update = update.key("PK", AttributeValue::S(format!("AFTERWRITE#JOB#{id}")));
-        let update = update.key("SK", AttributeValue::S("-".to_owned()));
-        let update = update.update_expression("SET #s = :s").condition_expression("attribute_exists(PK)");
-        let update = update.expression_attribute_names("#s", "status");
-        let update = update.expression_attribute_values(":s", AttributeValue::S(status.to_owned()));
-        update.send().await.unwrap();
+        end_as(&client, &id, status, is_killed).await;
+        if status == "failed" {
+            let refused = shop.text(2, &["jobs", "pause", &id]);
+            assert!(refused.contains("a step of it has failed"), "{refused}");
+        }
         let text = shop.text(code, &["jobs", "resume", &id]);
         assert_eq!(text.contains("an earlier process of this job ended"), code == 1, "{text}");
     }
     shop.server.stop().await.unwrap();
+}
+
+/// Leaves a job as a process that was killed, or whose step failed, leaves it.
+async fn end_as(client: &Client, id: &str, status: &str, is_killed: bool) {
+    let update = client.update_item().table_name(STATE);
+    let update = update.key("PK", AttributeValue::S(format!("AFTERWRITE#JOB#{id}")));
+    let update = update.key("SK", AttributeValue::S("-".to_owned()));
+    let mut expression = "SET #s = :s".to_owned();
+    let mut update = update.condition_expression("attribute_exists(PK)");
+    update = update.expression_attribute_names("#s", "status");
+    update = update.expression_attribute_values(":s", AttributeValue::S(status.to_owned()));
+    if is_killed {
+        expression.push_str(", lease_owner = :o, lease_until = :u");
+        update = update.expression_attribute_values(":o", AttributeValue::S("a killed process".to_owned()));
+        update = update.expression_attribute_values(":u", AttributeValue::N("1000".to_owned()));
+    }
+    update.update_expression(expression).send().await.unwrap();
 }

@@ -214,10 +214,17 @@ pub fn key(state_table: &Arc<str>, id: &str) -> ItemKey {
 /// The job is neither done nor stopped.
 #[must_use]
 pub fn has_not_ended() -> WriteCondition {
-    let differs = |status: JobStatus| {
-        WriteCondition::Differs(AttributePath::from(STATUS), AttributeValue::text(status.name()))
-    };
-    WriteCondition::All(vec![differs(JobStatus::Done), differs(JobStatus::Stopped)])
+    WriteCondition::All(vec![status_differs(JobStatus::Done), status_differs(JobStatus::Stopped)])
+}
+
+/// The job has not ended, and no step of it has failed. A failed job stays failed until a process continues it.
+#[must_use]
+pub fn can_be_paused() -> WriteCondition {
+    WriteCondition::All(vec![has_not_ended(), status_differs(JobStatus::Failed)])
+}
+
+fn status_differs(status: JobStatus) -> WriteCondition {
+    WriteCondition::Differs(AttributePath::from(STATUS), AttributeValue::text(status.name()))
 }
 
 /// No other process has the lease at this time of DynamoDB.

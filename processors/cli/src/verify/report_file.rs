@@ -4,19 +4,18 @@ use std::fs;
 use std::path::Path;
 
 use afterwrite_model::{Error, ErrorKind, Result};
-use afterwrite_operations::verify::{FindingsReport, ReportExtent, VerifyFinding, parse_findings};
+use afterwrite_operations::verify::{
+    FindingsReport, ReportExtent, UNFINISHED_REPORT, VerifyFinding, parse_findings,
+};
 
 use crate::print::tell;
-
-/// The content of the file until the verification is done. It is no finding: no command takes it for the report of a run without drift.
-const UNFINISHED: &str = "This verification has not finished.\n";
 
 /// Checks that the file can be written, and replaces the report of an earlier run there: if this run fails, no repair may take the earlier report
 /// for the report of this run. A device or a pipe is left alone until the end.
 pub(super) fn begin_report(file: &Path) -> Result<()> {
     match fs::metadata(file) {
         Ok(found) if !found.is_file() && !found.is_dir() => Ok(()),
-        Ok(_) | Err(_) => write_report(file, UNFINISHED),
+        Ok(_) | Err(_) => write_report(file, UNFINISHED_REPORT),
     }
 }
 

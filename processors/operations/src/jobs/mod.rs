@@ -50,6 +50,7 @@
 
 mod basis;
 mod codec;
+mod control;
 mod journal;
 mod next;
 mod plan;
@@ -65,6 +66,7 @@ mod wait;
 mod work;
 
 pub use self::basis::{BasisModel, BasisTable, JobBasis, text_digest};
+pub use self::control::JobControl;
 pub use self::journal::JobJournal;
 pub(crate) use self::next::LACKING_OUTPUT;
 pub use self::next::NextStep;
@@ -75,7 +77,7 @@ pub use self::requests::{RepeatedRequest, repeated, repeated_request};
 pub use self::runner::{JobObserver, JobRunner, JobTask, SilentObserver};
 pub(crate) use self::runner::{STEP_TIME, run_units};
 pub use self::state::{JobKind, JobLease, JobState, JobStatus, NewJob};
-pub use self::store::{JobControl, JobStore, ListedJob};
+pub use self::store::{JobStore, ListedJob, ProcessTotal};
 pub use self::totals::{JobTotal, JobTotals};
 pub(crate) use self::totals::{count, job_totals};
 pub use self::units::{AcquiredJob, JobUnits};

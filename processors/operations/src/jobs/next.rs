@@ -1,7 +1,7 @@
 //! The next steps of a job: one list, for the commands of `jobs show` and for the controls of a page.
 
+use super::control::JobControl;
 use super::state::{JobState, JobStatus};
-use super::store::JobControl;
 
 /// The counter of remembered lookups that lack an output of the model. A job that has it is repeated with another option.
 pub(crate) const LACKING_OUTPUT: &str = "lookups_lacking_output";
@@ -30,12 +30,18 @@ impl NextStep {
     /// The next steps of a job, the usual one first.
     #[must_use]
     pub fn all_of(job: &JobState) -> Vec<Self> {
-        if job.is_running() {
-            return vec![Self::Pause, Self::Stop, Self::SetRate];
-        }
         match job.status {
+            JobStatus::Running if job.has_process() && job.can_be_continued() => {
+                vec![Self::Pause, Self::Stop, Self::SetRate]
+            }
+            // A paused job can be resumed once its process has saved its progress, or the lease of a killed one has ended.
             JobStatus::Planned | JobStatus::Running | JobStatus::Paused | JobStatus::Failed
-                if job.basis.is_none() || job.reads_stream() =>
+                if job.has_process() =>
+            {
+                vec![Self::Stop, Self::SetRate]
+            }
+            JobStatus::Planned | JobStatus::Running | JobStatus::Paused | JobStatus::Failed
+                if !job.can_be_continued() =>
             {
                 vec![Self::PlanAgain, Self::Stop]
             }
@@ -56,6 +62,7 @@ impl NextStep {
             Self::Resume => format!("afterwrite jobs resume {id}"),
             Self::Stop => JobControl::Stop.command(id),
             Self::SetRate => JobControl::SetRate(Some(EXAMPLE_RATE)).command(id),
+            Self::PlanAgain if job.reads_stream() => format!("afterwrite {} FILE", job.kind.name()),
             Self::PlanAgain => format!("afterwrite {}", job.kind.name()),
             Self::Reattribute => "afterwrite backfill --reattribute".to_owned(),
         }

@@ -111,10 +111,29 @@ impl JobState {
             .hint("Create a new job with the same arguments"))
     }
 
-    /// Whether a process runs the job. The lease of a killed process ends, because nobody renews the lease.
+    /// Whether a process has the job: it runs the job, or saves its progress and ends. The lease of a killed process ends, because
+    /// nobody renews the lease.
+    #[must_use]
+    pub fn has_process(&self) -> bool {
+        self.lease.as_ref().is_some_and(|lease| !lease.has_ended)
+    }
+
+    /// Whether a process runs the job.
     #[must_use]
     pub fn is_running(&self) -> bool {
-        self.status == JobStatus::Running && self.lease.as_ref().is_some_and(|lease| !lease.has_ended)
+        self.status == JobStatus::Running && self.has_process()
+    }
+
+    /// Whether the last process of the job ended before it had saved its last steps: it was killed, or a step failed. A process that is
+    /// paused gives up its lease once everything is saved; `jobs pause` alone, after a kill, leaves the lease.
+    pub(super) fn has_unsaved_end(&self) -> bool {
+        self.status == JobStatus::Failed || self.lease.as_ref().is_some_and(|lease| lease.has_ended)
+    }
+
+    /// Whether another process can continue the job: its basis is known, and its input can be read again.
+    #[must_use]
+    pub fn can_be_continued(&self) -> bool {
+        self.basis.is_some() && !self.reads_stream()
     }
 
     /// Whether the job reads standard input or a pipe, which no other process can continue.
@@ -147,6 +166,12 @@ impl JobState {
     /// How to plan the job again.
     #[must_use]
     pub fn plan_again(&self) -> String {
+        let id = &self.id;
+        if self.reads_stream() {
+            return format!(
+                "The job reads standard input or a pipe, which can be read once. Write the records to a file, and replay that file: records that are counted already are skipped. Then end this job: `afterwrite jobs stop {id}`"
+            );
+        }
         let again = match self.kind {
             JobKind::Backfill => "items that are counted already are skipped",
             JobKind::Replay | JobKind::Redrive => "records that are counted already are skipped",
@@ -154,8 +179,7 @@ impl JobState {
         };
         format!(
             "Plan it again: run `afterwrite {}` with the arguments that `afterwrite jobs show {id} --json` prints; {again}. Then end this job: `afterwrite jobs stop {id}`",
-            self.kind.name(),
-            id = self.id
+            self.kind.name()
         )
     }
 }

@@ -20,9 +20,10 @@ use afterwrite_model::{Error, ErrorKind, Result};
 
 use super::basis::JobBasis;
 use super::codec::{self, progress_changes};
+use super::control::JobControl;
 use super::requests;
 use super::state::{JobKind, JobLease, JobState, JobStatus, NewJob};
-use super::totals::JobTotals;
+use super::totals::{JobTotals, job_totals};
 use super::units::{AcquiredJob, JobUnits, PART_UNITS, StoredPart, batches};
 
 /// The jobs that a list shows.
@@ -30,32 +31,11 @@ const MAX_LISTED: usize = 100;
 /// How long a process keeps a job without a sign of life.
 pub(super) const LEASE_TIME: Duration = Duration::from_secs(60);
 
-/// A request of an operator, from any machine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum JobControl {
-    /// The process that runs it saves its cursors and ends.
-    Pause,
-    /// As [`JobControl::Pause`], and the job can never be resumed.
-    Stop,
-    /// Sets the most items a second; `None` for no limit.
-    SetRate(Option<u64>),
-}
-
-impl JobControl {
-    /// The command that does the same with a job.
-    #[must_use]
-    pub fn command(self, id: &str) -> String {
-        match self {
-            Self::Pause => format!("afterwrite jobs pause {id}"),
-            Self::Stop => format!("afterwrite jobs stop {id}"),
-            Self::SetRate(rate) => format!("afterwrite jobs set {id} rate={}", Self::rate_text(rate)),
-        }
-    }
-
-    /// A rate as commands and forms have it.
-    #[must_use]
-    pub fn rate_text(rate: Option<u64>) -> String {
-        rate.map_or_else(|| "none".to_owned(), |rate| rate.to_string())
+job_totals! {
+    /// The counters of a job of every kind.
+    pub enum ProcessTotal {
+        /// Processes of the job that ended before they had saved their last steps. These steps are repeated, but their counters are lost.
+        EndedUnsaved = "processes_ended_unsaved",
     }
 }
 
@@ -208,21 +188,21 @@ impl<T: Tables, C: Clock> JobStore<T, C> {
     /// Controls a job, whether or not a process runs it.
     ///
     /// # Errors
-    /// [`ErrorKind::Configuration`] if there is no such job, or it has ended.
+    /// [`ErrorKind::Configuration`] if there is no such job, it has ended, or it has failed and is to be paused.
     pub async fn control(&self, id: &str, control: JobControl) -> Result<JobState> {
-        let job = self.load(id).await?;
-        if !job.status.can_run() {
-            return Err(Error::new(ErrorKind::Configuration, "the job has ended").with("job", id));
-        }
-        let change = match control {
-            JobControl::Pause => job::set_status(JobStatus::Paused),
-            JobControl::Stop => job::set_status(JobStatus::Stopped),
-            JobControl::SetRate(rate) => job::set_rate(rate),
+        control.check(&self.load(id).await?)?;
+        let (condition, change) = match control {
+            JobControl::Pause => (job::can_be_paused(), job::set_status(JobStatus::Paused)),
+            JobControl::Stop => (job::has_not_ended(), job::set_status(JobStatus::Stopped)),
+            JobControl::SetRate(rate) => (job::has_not_ended(), job::set_rate(rate)),
         };
-        match self.update(id, job::has_not_ended(), vec![change]).await? {
-            None => self.load(id).await,
-            Some(_) => Err(Error::new(ErrorKind::Configuration, "the job has ended").with("job", id)),
+        let refused = self.update(id, condition, vec![change]).await?.is_some();
+        let job = self.load(id).await?;
+        if refused {
+            // The job ended or failed after it was read.
+            control.check(&job)?;
         }
+        Ok(job)
     }
 
     /// Takes the lease of a job, so that this process alone runs it, on what it was planned for.
@@ -240,17 +220,15 @@ impl<T: Tables, C: Clock> JobStore<T, C> {
         let mut changes = vec![job::set_status(JobStatus::Running), job::set_failure(None)];
         changes.extend(job::set_lease(Some(&lease)));
         changes.extend(job::set_started(job.started_at.unwrap_or(local), local));
-        let Some(other) = self.update(id, condition, changes).await? else { return self.acquired(id).await };
-        let until =
-            codec::decode(&other, now)?.lease.map_or_else(String::new, |lease| lease.until.to_string());
-        Err(Error::new(ErrorKind::Configuration, "another process runs the job")
-            .with("job", id)
-            .with("its lease ends at", until)
-            .hint("Pause the job first, or wait for the end of the lease if that process was killed"))
+        match self.update(id, condition, changes).await? {
+            None => self.acquired(id, job.has_unsaved_end()).await,
+            Some(other) => Err(taken(&codec::decode(&other, now)?)),
+        }
     }
 
-    /// A job whose lease this process has taken. Its units are read after that, when no other process writes them.
-    async fn acquired(&self, id: &str) -> Result<AcquiredJob> {
+    /// A job whose lease this process has taken. Its units are read after that, when no other process writes them. An earlier process that
+    /// ended before it had saved its last steps is counted; if this process does the same before its first save, its own lease is left.
+    async fn acquired(&self, id: &str, has_unsaved_end: bool) -> Result<AcquiredJob> {
         let mut state = self.load(id).await?;
         let parts: Vec<usize> = (0..state.work.units.div_ceil(PART_UNITS)).collect();
         let mut items = Vec::with_capacity(parts.len());
@@ -258,7 +236,8 @@ impl<T: Tables, C: Clock> JobStore<T, C> {
             let keys: Vec<_> = numbers.iter().map(|number| self.part_key(id, *number)).collect();
             items.extend(self.read(&keys).await?);
         }
-        let units = JobUnits::decode(items, state.work.units).map_err(|error| error.with("job", id))?;
+        let mut units = JobUnits::decode(items, state.work.units).map_err(|error| error.with("job", id))?;
+        units.add(ProcessTotal::EndedUnsaved, u64::from(has_unsaved_end));
         // The counters of units are saved with the units; those of the job may lack the last ones.
         (state.work, state.totals) = (units.summary(), units.totals());
         Ok(AcquiredJob { state, units })
@@ -349,6 +328,23 @@ impl<T: Tables, C: Clock> JobStore<T, C> {
     pub(super) async fn read(&self, keys: &[ItemKey]) -> Result<Vec<Option<Item>>> {
         Ok(requests::read(&self.tables, &self.clock, keys).await?.items)
     }
+}
+
+/// The error of a job that another process has.
+fn taken(job: &JobState) -> Error {
+    let hint = match job.status {
+        JobStatus::Running => {
+            "Pause the job first, or wait for the end of the lease if that process was killed"
+        }
+        JobStatus::Planned | JobStatus::Paused | JobStatus::Stopped | JobStatus::Done | JobStatus::Failed => {
+            "The process saves its progress and ends within seconds. If it was killed, wait for the end of its lease"
+        }
+    };
+    let until = job.lease.as_ref().map_or_else(String::new, |lease| lease.until.to_string());
+    Error::new(ErrorKind::Configuration, "another process runs the job")
+        .with("job", job.id.as_str())
+        .with("its lease ends at", until)
+        .hint(hint)
 }
 
 /// The status of a job that an operator changed while its process ended: work that is done stays done.

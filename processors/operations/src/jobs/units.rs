@@ -126,6 +126,13 @@ impl JobUnits {
         part.is_changed = true;
     }
 
+    /// Adds to a counter, in the first part.
+    pub(super) fn add(&mut self, total: impl JobTotal, number: u64) {
+        let Some(part) = self.parts.first_mut().filter(|_| number > 0) else { return };
+        part.totals.add(total, number);
+        part.is_changed = true;
+    }
+
     /// Sets units back to their beginning, because the results of their steps are lost.
     pub(crate) fn set_back(&mut self, phases: &RangeInclusive<u32>) {
         for part in &mut self.parts {

@@ -147,11 +147,21 @@ pub enum ReportExtent {
     Unknown,
 }
 
+/// The content of a report until its verification is done. It is no finding: no command takes it for the report of a run without drift.
+pub const UNFINISHED_REPORT: &str = "This verification has not finished.\n";
+
 /// Reads findings, one a line, and their number. Reports may be joined.
 ///
 /// # Errors
 /// [`ErrorKind::Configuration`] if a line is not a finding, or if there are other than the named number of findings.
 pub fn parse_findings(text: &str) -> Result<FindingsReport> {
+    if text == UNFINISHED_REPORT {
+        return Err(Error::new(
+            ErrorKind::Configuration,
+            "the verification of these findings has not finished",
+        )
+        .hint("Resume its job: `afterwrite jobs list` shows it"));
+    }
     let (mut findings, mut named) = (Vec::new(), None);
     for (number, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
         if let Ok(NamedNumber { findings: Some(of_report) }) = serde_json::from_str(line) {

@@ -46,7 +46,9 @@ pub use self::finding::{
     RowLocation, UndecidedReason, VerifyFinding,
 };
 pub(crate) use self::finding::{check_generation, is_rollup};
-pub use self::finding_line::{FindingsReport, ReportExtent, finding_lines, parse_findings};
+pub use self::finding_line::{
+    FindingsReport, ReportExtent, UNFINISHED_REPORT, finding_lines, parse_findings,
+};
 pub use self::job::{VerifyJob, verify_units};
 pub use self::life::FindingLife;
 pub use self::report::{VerifyReport, VerifySummary, drift_upper_bound};

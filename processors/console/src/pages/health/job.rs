@@ -63,7 +63,7 @@ pub(crate) const PROGRESS: &str = "/health/job/progress";
 const CONTROLS: &str = "controls";
 const TOTALS: &str = "totals";
 
-/// `GET` of these parts. At the end of the job, nothing can be controlled any more; until then, the controls stay as their reader has filled them in.
+/// `GET` of these parts. Once no process has the job, its next steps are others; until then, the controls stay as their reader has filled them in.
 pub(crate) async fn progress(State(served): State<Arc<Served>>, query: PageQuery) -> Response {
     let job = match named(&query) {
         Ok(id) => served.context.jobs().load(id).await,
@@ -79,13 +79,13 @@ fn changed(served: &Served, query: &PageQuery, job: &JobState) -> Markup {
     html! {
         (shown_facts(job, &facts(job)))
         div id=(TOTALS) hx-swap-oob="true" { (totals(job).markup()) }
-        @if !job.is_running() { div id=(CONTROLS) hx-swap-oob="true" { (controls(served, query, job)) } }
+        @if !job.has_process() { div id=(CONTROLS) hx-swap-oob="true" { (controls(served, query, job)) } }
     }
 }
 
-/// The facts. While the job runs, the element asks for itself again.
+/// The facts. While a process has the job, the element asks for itself again.
 fn shown_facts(job: &JobState, facts: &PageTable) -> Markup {
-    let again = job.is_running().then(|| address(PROGRESS, [("id", job.id.as_str())]));
+    let again = job.has_process().then(|| address(PROGRESS, [("id", job.id.as_str())]));
     polled("job", again.as_deref(), &facts.markup())
 }
 
@@ -102,6 +102,9 @@ fn facts(job: &JobState) -> PageTable {
         add("started", Cell::Time(started));
     }
     add("saved last", Cell::Time(job.updated_at));
+    if let Some(lease) = job.lease.as_ref().filter(|_| job.has_process() && !job.is_running()) {
+        add("resumed at the latest from", Cell::Time(lease.until));
+    }
     if let Some(failure) = &job.failure {
         add("problem", Cell::text(failure.as_str()));
     }
@@ -130,6 +133,7 @@ fn controls(served: &Served, query: &PageQuery, job: &JobState) -> Markup {
         Err(error) if query.get("do").is_some() => Some(problem(&error)),
         Ok(_) | Err(_) => None,
     };
+    let is_planned_again = steps.contains(&NextStep::PlanAgain);
     let (mut controls, mut commands) = (Vec::new(), Vec::new());
     for step in steps {
         match shown_control(job, step).filter(|_| allows_writes) {
@@ -139,6 +143,7 @@ fn controls(served: &Served, query: &PageQuery, job: &JobState) -> Markup {
     }
     html! {
         @if let Some(refused) = refused { (refused) }
+        @if is_planned_again { p { (job.plan_again()) } }
         @if !controls.is_empty() { ul class="actions" { @for control in controls { li { (control) } } } }
         @if !commands.is_empty() { p { "In a terminal:" } }
         @for command in commands { pre { (command) } }
@@ -157,7 +162,7 @@ fn shown_control(job: &JobState, step: NextStep) -> Option<Markup> {
             form method="get" action="/health/job" {
                 input type="hidden" name="id" value=(job.id);
                 input type="hidden" name="do" value="rate";
-                label { "Items a second, or none" input name="rate" required inputmode="numeric"; }
+                label { "Items a second, or none" input name="rate" required; }
                 button { "Set the rate …" }
             }
         }),
@@ -210,7 +215,7 @@ impl JobAction {
             }),
             Some("rate") => Ok(Self {
                 name: "rate",
-                control: JobControl::SetRate(rate_of(query.get("rate").unwrap_or_default())?),
+                control: rate_of(query.get("rate").unwrap_or_default())?,
                 plan: "A process that runs the job obeys the new limit within a second; else, the limit holds once the job is resumed.",
                 button: "Set the rate",
             }),
@@ -229,13 +234,10 @@ impl JobAction {
     }
 }
 
-fn rate_of(text: &str) -> Result<Option<u64>> {
+fn rate_of(text: &str) -> Result<JobControl> {
     let refused = || {
         Error::new(ErrorKind::Configuration, "the rate is not a number of items")
             .hint("Write a whole number from 1, or none")
     };
-    match text.trim() {
-        "none" => Ok(None),
-        number => number.parse().ok().filter(|rate: &u64| *rate > 0).map(Some).ok_or_else(refused),
-    }
+    JobControl::of_rate_text(text.trim()).ok_or_else(refused)
 }

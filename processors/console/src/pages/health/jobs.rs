@@ -43,10 +43,10 @@ pub(super) fn shown_progress(report: &JobReport) -> Cell {
     }
 }
 
-/// Whether a process runs one of the jobs.
+/// Whether a process has one of the jobs.
 pub(super) fn is_any_running(jobs: &[ListedJob]) -> bool {
     jobs.iter().any(|job| match job {
-        ListedJob::Readable(job) => job.is_running(),
+        ListedJob::Readable(job) => job.has_process(),
         ListedJob::Unreadable { .. } => false,
     })
 }
@@ -57,6 +57,9 @@ pub(super) fn status(job: &JobState) -> Cell {
         JobStatus::Running if job.is_running() => (Verdict::Good, "running"),
         JobStatus::Running => (Verdict::Bad, "its process has ended"),
         JobStatus::Failed => (Verdict::Bad, "failed"),
+        JobStatus::Paused if job.has_process() => {
+            (Verdict::Warning, "paused; its process saves its progress and ends")
+        }
         JobStatus::Paused => (Verdict::Warning, "paused"),
         JobStatus::Planned => (Verdict::Warning, "planned"),
         JobStatus::Done => (Verdict::Good, "done"),

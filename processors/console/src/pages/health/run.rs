@@ -1,9 +1,13 @@
 //! Commands that mend: a page with the plan of each, as the command itself prints it, and the button that starts it.
 
+use std::fs::File;
+use std::io::Read as _;
+use std::path::Path;
 use std::sync::Arc;
 
 use afterwrite_model::harmless::harmless_lines;
 use afterwrite_model::{Error, ErrorKind, Result};
+use afterwrite_operations::verify::UNFINISHED_REPORT;
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
@@ -189,11 +193,20 @@ fn shown_run(served: &Served, run: &CommandRun, is_newest: bool) -> Markup {
     }
 }
 
-/// Whether a command that has ended has left findings.
+/// Whether a command that has ended has left findings. A verification that was paused has not.
 fn has_findings(served: &Served, run: &CommandRun) -> bool {
     let is_verification = run.arguments.first().is_some_and(|command| command == "verify");
     let file = is_verification.then(|| served.findings.file(&run.id).ok()).flatten();
-    file.and_then(|file| std::fs::metadata(file).ok()).is_some_and(|written| written.len() > 0)
+    file.and_then(|file| beginning(&file).ok())
+        .is_some_and(|written| !written.is_empty() && written != UNFINISHED_REPORT.as_bytes())
+}
+
+/// The beginning of a file of findings: more bytes than an unfinished one has, if it has more.
+fn beginning(file: &Path) -> std::io::Result<Vec<u8>> {
+    let mut written = Vec::new();
+    let most = u64::try_from(UNFINISHED_REPORT.len()).unwrap_or(u64::MAX).saturating_add(1);
+    File::open(file)?.take(most).read_to_end(&mut written)?;
+    Ok(written)
 }
 
 /// `GET /health/run`: the plan.
@@ -208,8 +221,12 @@ async fn plan(served: &Served, query: &PageQuery) -> ViewResult {
     let PlannedCommand { plan, run, .. } = command.planned(served).await?;
     let mut view = View::new(Page::Health, format!("Plan of {name}"));
     view.show(html! { p { (command.about()) } });
+    let mut is_possible = true;
     if let Some(arguments) = &plan {
         let planned = served.context.commands.plan(arguments).await;
+        // 1 is the code of a plan that has found a problem to mend.
+        let codes = [Some(0), Some(1)];
+        is_possible = planned.as_ref().is_ok_and(|planned| codes.contains(&planned.code));
         let mut table = PageTable::new("plan", &["command", "exit code"], "");
         let code = planned.as_ref().ok().and_then(|planned| planned.code).map_or(Cell::Empty, Cell::number);
         table.rows.push(vec![Cell::code(format!("afterwrite {}", arguments.join(" "))), code]);
@@ -220,6 +237,10 @@ async fn plan(served: &Served, query: &PageQuery) -> ViewResult {
         });
     }
     let run = format!("afterwrite {}", run.join(" "));
+    if !is_possible {
+        view.show(html! { p { "The plan has failed, so the command is not offered." } });
+        return Ok(view);
+    }
     view.show(if served.context.options.allows_writes {
         write_form(
             served,
