@@ -158,6 +158,7 @@ async fn a_process_that_ended_unsaved_is_known_until_the_job_ends() {
         let has_resume = |job: &JobState| NextStep::all_of(job).contains(&NextStep::Resume);
         assert!(paused.has_process() && !has_resume(&paused));
         if is_killed {
+            clock.sleep(Duration::from_millis(1)).await;
             let refused = acquire(&store, &tables, &job.id).await.unwrap_err().report();
             assert!(refused.contains("wait for the end of its lease"), "{refused}");
             clock.sleep(Duration::from_secs(61)).await;
