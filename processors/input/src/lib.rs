@@ -23,6 +23,7 @@ mod object;
 mod range;
 mod reader;
 mod stored;
+mod stream;
 mod texts;
 mod undone;
 
@@ -31,4 +32,5 @@ pub use self::object::{InputObject, OpenedInput};
 pub use self::range::TimeRange;
 pub use self::reader::{RecordReader, RejectedText};
 pub use self::stored::{InputContent, StoredInput, bucket_names};
+pub use self::stream::InputStream;
 pub use self::undone::UndoneChanges;

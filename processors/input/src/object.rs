@@ -31,6 +31,8 @@ struct ExportSummary {
     table: String,
 }
 
+/// The name of standard input.
+pub(super) const STANDARD_INPUT: &str = "standard input";
 /// The first bytes of gzip.
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 
@@ -107,7 +109,7 @@ impl<B: Bucket> InputObject<B> {
     #[must_use]
     pub fn name(&self) -> String {
         match self {
-            Self::StandardInput => "standard input".to_owned(),
+            Self::StandardInput => STANDARD_INPUT.to_owned(),
             Self::File(path) => path.display().to_string(),
             Self::Object { name, key, .. } => format!("s3://{name}/{key}"),
         }
@@ -173,18 +175,7 @@ impl<B: Bucket> InputObject<B> {
                 Box::new(Cursor::new(chunks.try_collect::<Vec<_>>().await?.concat()))
             }
         };
-        self.unpacked(content).map(Some)
-    }
-
-    /// A content without its compression, if it has one.
-    pub(super) fn unpacked(&self, mut content: Box<dyn BufRead + Send>) -> Result<Box<dyn BufRead + Send>> {
-        let start = content.fill_buf().map_err(|error| {
-            Error::new(ErrorKind::Configuration, "the input cannot be read")
-                .with("input", self.name())
-                .caused_by(error)
-        })?;
-        let is_gzip = start.starts_with(&GZIP);
-        Ok(if is_gzip { Box::new(BufReader::new(MultiGzDecoder::new(content))) } else { content })
+        unpacked(content, &self.name()).map(Some)
     }
 
     /// The table that the manifest of a table export names; `None` if this is not a summary of one.
@@ -244,6 +235,15 @@ fn collect_files(path: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
         collect_files(&entry.map_err(|error| unreadable(path, error))?.path(), files)?;
     }
     Ok(())
+}
+
+/// The content of an input without its compression, if it has one.
+pub(super) fn unpacked(mut content: Box<dyn BufRead + Send>, name: &str) -> Result<Box<dyn BufRead + Send>> {
+    let start = content.fill_buf().map_err(|error| {
+        Error::new(ErrorKind::Configuration, "the input cannot be read").with("input", name).caused_by(error)
+    })?;
+    let is_gzip = start.starts_with(&GZIP);
+    Ok(if is_gzip { Box::new(BufReader::new(MultiGzDecoder::new(content))) } else { content })
 }
 
 pub(super) fn unreadable(path: &Path, cause: std::io::Error) -> Error {

@@ -13,7 +13,7 @@ use futures::TryStreamExt as _;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use super::object::{InputObject, OpenedInput, unreadable};
+use super::object::{InputObject, OpenedInput, unpacked, unreadable};
 use super::reader::RecordReader;
 
 /// The bytes that are read at once of a file whose checksum is computed.
@@ -109,7 +109,7 @@ impl StoredInput {
 }
 
 /// A file that is read with the content that it was stored with: its end is an error if it had another.
-struct StoredFile {
+pub(super) struct StoredFile {
     file: File,
     hash: Sha256,
     /// The checksum; `None` for a stream.
@@ -117,7 +117,7 @@ struct StoredFile {
 }
 
 impl StoredFile {
-    fn new(file: File, stored: &StoredInput) -> Self {
+    pub(super) fn new(file: File, stored: &StoredInput) -> Self {
         let planned = match &stored.content {
             InputContent::Sha256(checksum) => Some(checksum.clone()),
             InputContent::Etag(_) | InputContent::ModifiedMs(_) | InputContent::Stream => None,
@@ -190,7 +190,7 @@ impl<B: Bucket> InputObject<B> {
                 Box::new(Cursor::new(content))
             }
         };
-        Ok(RecordReader::new(self.unpacked(content)?, self.name()))
+        Ok(RecordReader::new(unpacked(content, &self.name())?, self.name()))
     }
 
     /// The input by its absolute path: a job may be resumed in another folder.

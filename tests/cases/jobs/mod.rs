@@ -10,6 +10,7 @@ mod listing;
 mod older_model;
 mod other_table;
 mod planning;
+mod quiet_streams;
 mod store;
 mod units;
 mod unwritable_mirrors;

@@ -55,6 +55,11 @@ pub trait JobTask: Sync {
     fn waiting(&self) -> Option<JobWait> {
         None
     }
+
+    /// Whether the step that runs only waits: if an operator pauses or stops the job, the step is dropped where it is. Of several steps, none is.
+    fn only_waits(&self) -> bool {
+        self.waiting().is_some()
+    }
 }
 
 /// Sees the progress of a running job.
@@ -243,10 +248,11 @@ impl<T: Tables, C: Clock, O: JobObserver> JobRunner<'_, T, C, O> {
                     Some(requested) if end.is_none() => end = Some(requested),
                     Some(_) | None => {}
                 }
-                // A step that waits may last for minutes: the process that resumes the job repeats it. Of several, one may be writing.
+                // A step that waits may last for minutes, or for ever: the process that resumes the job repeats it. Of several, one may
+                // be writing.
                 if let Some(RunEnd::Requested(status)) = end
                     && running.len() == 1
-                    && task.waiting().is_some()
+                    && task.only_waits()
                 {
                     return Ok(RunEnd::Requested(status));
                 }

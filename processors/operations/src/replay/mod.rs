@@ -25,12 +25,17 @@
 //! **Failures.** A batch is delivered up to three times. Records that still fail while others of their batch succeed are reported and passed
 //! over; if all fail, the job fails and can be resumed.
 //!
-//! **Memory** is bounded by a batch and one compressed object.
+//! **Streams.** A thread reads standard input and pipes, so that the job obeys its operator while they are quiet. A batch of their records is delivered a
+//! second after its first record at the latest, also if it is not full.
+//!
+//! **Memory** is bounded by a batch and one compressed object, or by a batch and 64 records that are read ahead of a stream.
 
 mod batch;
 mod lookup_copy;
+mod opened;
 mod source;
 mod state_only;
+mod stream;
 mod target;
 mod task;
 mod uncounted;

@@ -5,18 +5,20 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use afterwrite_functions::FailedRecord;
-use afterwrite_input::{InputObject, OpenedInput, StoredInput};
+use afterwrite_input::{InputObject, StoredInput};
 use afterwrite_ledger::tables::{TableScan, Tables};
 use afterwrite_model::clock::Clock;
 use afterwrite_model::{Error, ErrorKind, Result};
 use afterwrite_services::Bucket;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::Value;
 
 use super::batch::RecordBatch;
 use super::lookup_copy::{LookupCopy, cursor_key, key_cursor};
+use super::opened::{NextText, OpenedObject, ReplayCursor, stopped_elsewhere};
 use super::source::InputSource;
 use super::state_only::StateOnlyTables;
+use super::stream::{StepStage, StreamedInput};
 use super::target::{DeliveryTotal, RecordTarget, TargetOutcome};
 use super::uncounted::SourcelessRecords;
 use crate::backfill::BackfillTask;
@@ -28,6 +30,8 @@ const LOOKUPS: &str = "lookups";
 const RECORDS: &str = "records";
 /// The time that one batch may take.
 const BATCH_TIME: Duration = Duration::from_secs(60);
+/// How long a batch is filled from a stream that has no more records yet.
+const FILL_TIME: Duration = Duration::from_secs(1);
 /// Deliveries of a batch, and the pause before the second.
 const MAX_DELIVERIES: u32 = 3;
 const PAUSE: Duration = Duration::from_secs(1);
@@ -54,6 +58,7 @@ pub struct ReplayTask<A, R, B, T, C> {
     opened: Mutex<Option<OpenedObject>>,
     /// The objects that were opened and can be read only once.
     begun_streams: Mutex<BTreeSet<usize>>,
+    stage: StepStage,
     report: Mutex<ReplayTotals>,
 }
 
@@ -66,23 +71,6 @@ pub struct ReplayTotals {
     pub parked: Vec<String>,
     /// The first texts that are not change records.
     pub rejected: Vec<String>,
-}
-
-/// The position in the inputs.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-struct ReplayCursor {
-    /// The position of the object that is being read, and its name.
-    index: usize,
-    object: String,
-    /// The records and rejected texts of it that were read.
-    read: u64,
-}
-
-/// The object that is being read.
-#[derive(Debug)]
-struct OpenedObject {
-    cursor: ReplayCursor,
-    reader: OpenedInput,
 }
 
 impl<A, R, B, T, C> ReplayTask<A, R, B, T, C>
@@ -106,6 +94,7 @@ where
             clock,
             opened: Mutex::default(),
             begun_streams: Mutex::default(),
+            stage: StepStage::default(),
             report: Mutex::default(),
         }
     }
@@ -175,47 +164,55 @@ where
     }
 
     async fn replay_batch(&self, unit: &WorkUnit) -> Result<StepOutcome> {
-        let cursor = read_cursor(unit)?;
-        let Some(mut opened) = self.open_at(&cursor).await? else { return Ok(StepOutcome::default()) };
+        let cursor = ReplayCursor::of(unit)?;
+        let Some(opened) = self.open_at(&cursor).await? else { return Ok(StepOutcome::default()) };
         let (mut batch, mut outcome) = (RecordBatch::default(), StepOutcome::default());
-        let mut rejected = 0;
-        let next = loop {
-            if batch.is_full() {
-                break Some(opened);
-            }
-            match opened.reader.next_record()? {
-                Some(Ok(record)) => {
-                    opened.cursor.read += 1;
-                    if self.delivers(&record, &mut outcome.totals) {
-                        batch.push(record);
-                    }
-                }
-                Some(Err(text)) => {
-                    opened.cursor.read += 1;
-                    rejected += 1;
-                    let reason = format!("{}, line {}: {}", opened.cursor.object, text.line, text.reason);
-                    self.note(|report| &mut report.rejected, [reason]);
-                }
-                None => {
-                    let index = opened.cursor.index;
-                    outcome.bytes += self.source.objects.get(index).map_or(0, InputObject::bytes);
-                    match self.open(index + 1, 0).await? {
-                        Some(following) => opened = following,
-                        None => break None,
-                    }
-                }
-            }
-        };
+        let next = self.fill(opened, &mut batch, &mut outcome).await?;
         if !batch.is_empty() {
             outcome.totals.add_all(&self.deliver(&batch).await?);
         }
         outcome.items = batch.len();
         outcome.spent = batch.len();
         outcome.totals.add_all(&JobTotals::from([(DeliveryTotal::Records, batch.len())]));
-        outcome.totals.add(DeliveryTotal::Rejected, rejected);
         outcome.cursor = next.as_ref().and_then(|opened| serde_json::to_value(&opened.cursor).ok());
         *self.opened.lock().unwrap_or_else(PoisonError::into_inner) = next;
         Ok(outcome)
+    }
+
+    /// Reads records until a batch is full, or until a stream has no more of them a second after the first. Returns the object that the next
+    /// step reads; `None` at the end of all inputs.
+    async fn fill(
+        &self,
+        mut opened: OpenedObject,
+        batch: &mut RecordBatch,
+        outcome: &mut StepOutcome,
+    ) -> Result<Option<OpenedObject>> {
+        let mut until = None;
+        while !batch.is_full() {
+            match opened.next_text(&self.stage, &self.clock, until).await? {
+                NextText::Record(record) => {
+                    if self.delivers(&record, &mut outcome.totals) {
+                        batch.push(record);
+                    }
+                }
+                NextText::Rejected(text) => {
+                    outcome.totals.add(DeliveryTotal::Rejected, 1);
+                    let reason = format!("{}, line {}: {}", opened.cursor.object, text.line, text.reason);
+                    self.note(|report| &mut report.rejected, [reason]);
+                }
+                NextText::Late => break,
+                NextText::End => {
+                    let index = opened.cursor.index;
+                    outcome.bytes += self.source.objects.get(index).map_or(0, InputObject::bytes);
+                    match self.open(index + 1, 0).await? {
+                        Some(following) => opened = following,
+                        None => return Ok(None),
+                    }
+                }
+            }
+            until = until.or_else(|| Some(self.clock.now().plus(FILL_TIME)));
+        }
+        Ok(Some(opened))
     }
 
     /// Whether a record is of the range, of a table of the model, and not undone.
@@ -289,37 +286,31 @@ where
     /// Opens an object, behind the records that were read.
     async fn open(&self, index: usize, read: u64) -> Result<Option<OpenedObject>> {
         let Some(object) = self.source.objects.get(index) else { return Ok(None) };
-        self.begin_stream(index, object)?;
-        let mut reader = match self.stored.get(index) {
+        let cursor = ReplayCursor { index, object: object.name(), read };
+        let stored = self.stored.get(index);
+        if let Some(stream) = object.stream() {
+            self.begin_stream(&cursor)?;
+            let reader = StreamedInput::begin(stream, stored.cloned())?;
+            return Ok(Some(OpenedObject::of_stream(cursor, reader)));
+        }
+        let reader = match stored {
             Some(stored) => object.open_stored(stored).await?,
             None => object.open().await?,
         };
-        for _ in 0..read {
-            if reader.next_record()?.is_none() {
-                let problem = "the input ends before the record at which the job stopped";
-                return Err(
-                    stopped_elsewhere(problem, &object.name()).with("records before", read.to_string())
-                );
-            }
-        }
-        let cursor = ReplayCursor { index, object: object.name(), read };
-        Ok(Some(OpenedObject { cursor, reader }))
+        OpenedObject::of_stored(cursor, reader).map(Some)
     }
 
-    /// Refuses to open a stream again: what was read of it before is gone.
-    fn begin_stream(&self, index: usize, object: &InputObject<B>) -> Result<()> {
-        if !object.is_stream() {
-            return Ok(());
-        }
+    /// Refuses to open a stream again: its records that were read before are gone.
+    fn begin_stream(&self, cursor: &ReplayCursor) -> Result<()> {
         let mut begun = self.begun_streams.lock().unwrap_or_else(PoisonError::into_inner);
-        if begun.insert(index) {
+        if begun.insert(cursor.index) {
             return Ok(());
         }
         Err(Error::new(
             ErrorKind::Configuration,
             "a step cannot be repeated, because standard input and pipes can be read once",
         )
-        .with("input", object.name())
+        .with("input", cursor.object.as_str())
         .hint(
             "Write the records to a file and replay that file: records that are counted already are skipped",
         ))
@@ -352,21 +343,11 @@ where
             Some(_) | None => Box::pin(self.replay_batch(unit)).await,
         }
     }
-}
 
-fn read_cursor(unit: &WorkUnit) -> Result<ReplayCursor> {
-    let Some(cursor) = unit.cursor.clone() else { return Ok(ReplayCursor::default()) };
-    serde_json::from_value(cursor).map_err(|error| {
-        Error::new(ErrorKind::State, "the position of the job in its inputs cannot be read")
-            .hint("Start another replay: records that were counted are skipped")
-            .caused_by(error)
-    })
-}
-
-fn stopped_elsewhere(problem: &str, object: &str) -> Error {
-    Error::new(ErrorKind::Configuration, problem)
-        .with("object", object)
-        .hint("Restore it, or start another replay: records that were counted are skipped")
+    /// A stream may be quiet for ever. Its records that were read and not delivered are lost: such a job is not resumed.
+    fn only_waits(&self) -> bool {
+        self.stage.is_waiting()
+    }
 }
 
 fn reason(failed: &FailedRecord) -> String {
