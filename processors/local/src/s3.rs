@@ -7,10 +7,18 @@
 //! |---|---|
 //! | two writers of one key with `If-None-Match` can both succeed | conditional writes run one after the other |
 //! | a conditional write that fails is answered before its body is read, and the client sees a broken connection | the body is read first |
-//! | a list walks through all folders of the bucket | a list of a folder that does not exist is empty at once |
+//! | a list walks through all folders of the bucket | it reads the folder of its prefix and the folders within it (`list`) |
+//! | names in a list are not encoded, although the response states it (`encoding-type=url`) | they are encoded |
+//! | a list of the prefix `/a` is that of `a` | it is empty: no key begins with a slash |
+//! | a list takes a negative number of keys, and any continuation token | the response is `InvalidArgument` |
+//! | objects in a list have no ETag and no storage class | kept |
+//! | an object whose key ends with a slash is in no list | kept |
 //! | putting an object into a missing bucket creates the bucket | the response is `NoSuchBucket` |
 //! | an object cannot be written if the names of bucket and key have more than about 165 bytes together | kept: a file has both names |
 //! | an object `z` next to an object `z/y` cannot be written | kept: keys are files, and Afterwrite never uses such keys |
+
+mod files;
+mod list;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,15 +28,16 @@ use afterwrite_model::{Error, ErrorKind, Result};
 use aws_config::SdkConfig;
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
-use hyper::header::{CONTENT_TYPE, HeaderValue, IF_MATCH, IF_NONE_MATCH};
+use hyper::header::{IF_MATCH, IF_NONE_MATCH};
 use hyper::service::service_fn;
-use hyper::{Method, Request, Response, StatusCode};
+use hyper::{Method, Request};
 use s3s::auth::SimpleAuth;
 use s3s::service::{S3Service, S3ServiceBuilder};
 use s3s_fs::FileSystem;
 use tempfile::TempDir;
 use tokio::sync::{Mutex, mpsc};
 
+use self::files::BucketFiles;
 use crate::sdk::{CREDENTIAL, sdk_config};
 
 /// A running S3. [`EmbeddedS3::stop`] waits for open requests; dropping it stops it too. Its objects are deleted with it.
@@ -85,14 +94,10 @@ impl EmbeddedS3 {
         let path = path.unwrap_or_default();
         let files =
             FileSystem::new(&path).map_err(|error| no_folder(std::io::Error::other(format!("{error:?}"))))?;
-        let mut builder = S3ServiceBuilder::new(files);
+        let mut builder = S3ServiceBuilder::new(BucketFiles::new(files, path));
         builder.set_auth(SimpleAuth::from_single(CREDENTIAL, CREDENTIAL));
-        let buckets = Arc::new(BucketService {
-            service: builder.build(),
-            folder: path,
-            conditional_write: Mutex::new(()),
-            created,
-        });
+        let buckets =
+            Arc::new(BucketService { service: builder.build(), conditional_write: Mutex::new(()), created });
         let service = service_fn(move |request| Arc::clone(&buckets).respond(request));
         let server = HttpServer::start_at("embedded S3", port, service).await?;
         Ok(Self { server, folder: temporary })
@@ -155,8 +160,6 @@ impl EmbeddedS3 {
 
 struct BucketService {
     service: S3Service,
-    /// It has a folder for each bucket.
-    folder: PathBuf,
     /// Held during a conditional write.
     conditional_write: Mutex<()>,
     created: Option<mpsc::UnboundedSender<CreatedObject>>,
@@ -167,12 +170,6 @@ impl BucketService {
         self: Arc<Self>,
         request: Request<Incoming>,
     ) -> Result<s3s::HttpResponse, s3s::HttpError> {
-        if self.lacks_bucket(&request) {
-            return Ok(no_such_bucket());
-        }
-        if self.lists_missing_folder(&request) {
-            return Ok(empty_list());
-        }
         let is_conditional =
             [IF_NONE_MATCH, IF_MATCH].iter().any(|header| request.headers().contains_key(header));
         let _turn = if is_conditional { Some(self.conditional_write.lock().await) } else { None };
@@ -197,38 +194,6 @@ impl BucketService {
         let is_created = (is_put || is_completed) && !key.is_empty();
         is_created.then(|| CreatedObject { bucket: bucket.to_owned(), key: key.to_owned() })
     }
-
-    /// Whether the request is a list of a folder that does not exist in a bucket that does: no object has such a prefix.
-    fn lists_missing_folder(&self, request: &Request<Incoming>) -> bool {
-        let name = request.uri().path().trim_matches('/');
-        let bucket = self.folder.join(name);
-        let is_bucket = !name.is_empty() && !name.contains('/') && bucket.is_dir();
-        is_bucket && listed_folder(request).is_some_and(|folder| !bucket.join(folder).is_dir())
-    }
-
-    /// Whether the request writes an object into a missing bucket. (The name of a bucket needs no decoding.)
-    fn lacks_bucket(&self, request: &Request<Incoming>) -> bool {
-        let path = request.uri().path().trim_start_matches('/');
-        let bucket = path.split_once('/').filter(|(_, key)| !key.is_empty()).map(|(bucket, _)| bucket);
-        let is_write = [Method::PUT, Method::POST].contains(request.method());
-        is_write && bucket.is_some_and(|bucket| !self.folder.join(bucket).is_dir())
-    }
-}
-
-/// The folder of the prefix of a list, within its bucket; `None` for another request, and for a prefix without a folder or with
-/// characters that are no part of a plain name.
-fn listed_folder(request: &Request<Incoming>) -> Option<String> {
-    let query = request.uri().query().filter(|_| request.method() == Method::GET)?;
-    let mut parameters = query.split('&');
-    if !parameters.clone().any(|parameter| parameter == "list-type=2") {
-        return None;
-    }
-    let prefix = parameters.find_map(|parameter| parameter.strip_prefix("prefix="))?.replace("%2F", "/");
-    let (folder, _) = prefix.rsplit_once('/')?;
-    let is_plain = |part: &str| {
-        !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_=".contains(&byte))
-    };
-    folder.split('/').all(is_plain).then(|| folder.to_owned())
 }
 
 /// The request with its whole body.
@@ -236,27 +201,6 @@ async fn received(request: Request<Incoming>) -> Result<Request<s3s::Body>, s3s:
     let (head, body) = request.into_parts();
     let body = body.collect().await.map_err(|error| s3s::HttpError::new(Box::new(error)))?;
     Ok(Request::from_parts(head, s3s::Body::from(body.to_bytes())))
-}
-
-fn no_such_bucket() -> s3s::HttpResponse {
-    xml(
-        StatusCode::NOT_FOUND,
-        "<Error><Code>NoSuchBucket</Code><Message>The specified bucket does not exist</Message></Error>",
-    )
-}
-
-fn empty_list() -> s3s::HttpResponse {
-    xml(
-        StatusCode::OK,
-        "<ListBucketResult><KeyCount>0</KeyCount><IsTruncated>false</IsTruncated></ListBucketResult>",
-    )
-}
-
-fn xml(status: StatusCode, body: &'static str) -> s3s::HttpResponse {
-    let mut response = Response::new(s3s::Body::from(body.to_owned()));
-    *response.status_mut() = status;
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/xml"));
-    response
 }
 
 fn unusable_folder(folder: &Path, error: std::io::Error) -> Error {

@@ -1,0 +1,102 @@
+//! The operations of S3 over a folder: those of s3s-fs, apart from lists and from writes into a missing bucket.
+
+use std::path::{Path, PathBuf};
+
+use async_trait::async_trait;
+use s3s::{S3, S3Error, S3Request, S3Response, S3Result, dto};
+use s3s_fs::FileSystem;
+
+use super::list::{self, existing_bucket};
+
+/// A folder with a folder for each bucket.
+#[derive(Debug)]
+pub(super) struct BucketFiles {
+    files: FileSystem,
+    folder: PathBuf,
+}
+
+impl BucketFiles {
+    pub(super) fn new(files: FileSystem, folder: PathBuf) -> Self {
+        Self { files, folder }
+    }
+
+    /// Reads the folder on a thread that may block.
+    async fn read<T: Send + 'static>(
+        &self,
+        read: impl FnOnce(&Path) -> S3Result<T> + Send + 'static,
+    ) -> S3Result<S3Response<T>> {
+        let folder = self.folder.clone();
+        let output =
+            tokio::task::spawn_blocking(move || read(&folder)).await.map_err(S3Error::internal_error)??;
+        Ok(S3Response::new(output))
+    }
+}
+
+/// Implements the operations. s3s-fs carries out those under `passed` and `written`. The latter demand that the bucket exists, because s3s-fs
+/// creates the bucket of an object that is written.
+macro_rules! operations {
+    (
+        passed { $($operation:ident($input:ident) -> $output:ident,)* }
+        written { $($write:ident($write_input:ident) -> $write_output:ident,)* }
+        listed { $($list:ident($list_input:ident) -> $list_output:ident,)* }
+    ) => {
+        #[async_trait]
+        impl S3 for BucketFiles {
+            $(
+                async fn $operation(
+                    &self,
+                    request: S3Request<dto::$input>,
+                ) -> S3Result<S3Response<dto::$output>> {
+                    self.files.$operation(request).await
+                }
+            )*
+
+            $(
+                async fn $write(
+                    &self,
+                    request: S3Request<dto::$write_input>,
+                ) -> S3Result<S3Response<dto::$write_output>> {
+                    existing_bucket(&self.folder, &request.input.bucket)?;
+                    self.files.$write(request).await
+                }
+            )*
+
+            $(
+                async fn $list(
+                    &self,
+                    request: S3Request<dto::$list_input>,
+                ) -> S3Result<S3Response<dto::$list_output>> {
+                    self.read(move |folder| list::$list(folder, request.input)).await
+                }
+            )*
+        }
+    };
+}
+
+operations! {
+    passed {
+        abort_multipart_upload(AbortMultipartUploadInput) -> AbortMultipartUploadOutput,
+        copy_object(CopyObjectInput) -> CopyObjectOutput,
+        create_bucket(CreateBucketInput) -> CreateBucketOutput,
+        delete_bucket(DeleteBucketInput) -> DeleteBucketOutput,
+        delete_object(DeleteObjectInput) -> DeleteObjectOutput,
+        delete_objects(DeleteObjectsInput) -> DeleteObjectsOutput,
+        get_bucket_location(GetBucketLocationInput) -> GetBucketLocationOutput,
+        get_object(GetObjectInput) -> GetObjectOutput,
+        head_bucket(HeadBucketInput) -> HeadBucketOutput,
+        head_object(HeadObjectInput) -> HeadObjectOutput,
+        list_buckets(ListBucketsInput) -> ListBucketsOutput,
+        list_parts(ListPartsInput) -> ListPartsOutput,
+    }
+    written {
+        complete_multipart_upload(CompleteMultipartUploadInput) -> CompleteMultipartUploadOutput,
+        create_multipart_upload(CreateMultipartUploadInput) -> CreateMultipartUploadOutput,
+        put_object(PutObjectInput) -> PutObjectOutput,
+        upload_part(UploadPartInput) -> UploadPartOutput,
+        upload_part_copy(UploadPartCopyInput) -> UploadPartCopyOutput,
+    }
+    listed {
+        list_objects(ListObjectsInput) -> ListObjectsOutput,
+        list_objects_v2(ListObjectsV2Input) -> ListObjectsV2Output,
+    }
+}
