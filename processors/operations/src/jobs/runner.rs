@@ -248,8 +248,7 @@ impl<T: Tables, C: Clock, O: JobObserver> JobRunner<'_, T, C, O> {
                     Some(requested) if end.is_none() => end = Some(requested),
                     Some(_) | None => {}
                 }
-                // A step that waits may last for minutes, or for ever: the process that resumes the job repeats it. Of several, one may
-                // be writing.
+                // A wait may last for minutes, or for ever: the process that resumes the job repeats the step.
                 if let Some(RunEnd::Requested(status)) = end
                     && running.len() == 1
                     && task.only_waits()
