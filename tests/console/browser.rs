@@ -41,8 +41,8 @@ fn carry_out(url: &str, task: Value) -> Map<String, Value> {
     result["texts"].as_object().unwrap().clone()
 }
 
-/// Opens pages in each width, light and dark: nothing is wider than the window, contrast and structure are those of WCAG AA, nothing
-/// moves after it was drawn, and no script fails. Images are written of each width in both colour schemes.
+/// Opens pages in three windows, in `--full` or with images in six: nothing is wider than the window, contrast and structure are those of
+/// WCAG AA, nothing moves after it was drawn, and no script fails.
 pub(super) fn look(url: &str, pages: &[(&str, String)]) {
     let pages = named(pages);
     // AFTERWRITE_CONSOLE_IMAGES names a folder that keeps the images.

@@ -102,7 +102,10 @@ def problem_of(event):
 
 def refusal_of(diagnostic):
     """The address of what refuses a plan, and its message."""
-    context = (diagnostic.get("snippet") or {}).get("context") or ""
+    context = (diagnostic.get("snippet") or {}).get("context")
+    if not context:
+        # Not of a rule: the provider has failed, for example.
+        return "terraform", f"{diagnostic['summary']}: {diagnostic.get('detail', '')}"
     kind, *names = [word.strip('"') for word in context.split()]
     address = ".".join(names if kind == "resource" else [kind, *names])
     return address, diagnostic["detail"]

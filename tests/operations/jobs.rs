@@ -179,17 +179,27 @@ async fn a_process_that_ended_unsaved_is_known_until_the_job_ends() {
 }
 
 #[tokio::test]
-async fn a_failed_job_is_not_paused() {
-    let (tables, clock) = (tables(), clock());
-    let store = store(&tables, &clock);
-    let job = create(&store, &[0], None).await;
-    let task = CountingTask::new(&store, &clock, &job.id);
-    task.fails_at.store(1, Ordering::Relaxed);
-    run(&store, acquire(&store, &tables, &job.id).await.unwrap(), &task).await.unwrap_err();
-    let refused = store.control(&job.id, JobControl::Pause).await.unwrap_err().to_string();
-    assert!(refused.contains("a step of it has failed"), "{refused}");
-    let done = run(&store, acquire(&store, &tables, &job.id).await.unwrap(), &task).await.unwrap();
-    assert_eq!((done.status, done.totals.number(ProcessTotal::EndedUnsaved)), (JobStatus::Done, 1));
+async fn a_pause_hides_no_failure() {
+    for is_paused_before in [false, true] {
+        let (tables, clock) = (tables(), clock());
+        let store = store(&tables, &clock);
+        let job = create(&store, &[0, 0], None).await;
+        let mut task = CountingTask::new(&store, &clock, &job.id);
+        task.fails_at.store(2, Ordering::Relaxed);
+        task.on_step = Box::new(|number| (is_paused_before && number == 1).then_some(JobControl::Pause));
+        let acquired = acquire(&store, &tables, &job.id).await.unwrap();
+        let ended =
+            JobRunner { store: &store, observer: &SilentObserver, workers: 2 }.run(acquired, &task).await;
+        let failed = store.load(&job.id).await.unwrap();
+        assert!(
+            ended.is_err() && failed.status == JobStatus::Failed && failed.failure.is_some(),
+            "{failed:?}"
+        );
+        let refused = store.control(&job.id, JobControl::Pause).await.unwrap_err().to_string();
+        assert!(refused.contains("a step of it has failed"), "{refused}");
+        let done = run(&store, acquire(&store, &tables, &job.id).await.unwrap(), &task).await.unwrap();
+        assert_eq!((done.status, done.totals.number(ProcessTotal::EndedUnsaved)), (JobStatus::Done, 1));
+    }
 }
 
 #[tokio::test]

@@ -14,7 +14,6 @@ use afterwrite_ledger::tables::{IndexProjection, TableIndex};
 use afterwrite_model::clock::{Clock as _, SystemClock};
 use afterwrite_model::table::Model;
 use afterwrite_model::{Error, ErrorKind, Result};
-use afterwrite_operations::jobs::approximate;
 use clap::Args;
 
 use crate::arguments::{ObservabilityArgument, pair, unknown};
@@ -27,7 +26,7 @@ const SAMPLE_SEED: u64 = 7;
 /// A trial lasts this long if the demo's sample can be made large enough: 24 windows.
 const TRIAL_SECONDS: f64 = 120.0;
 /// The most records of a sample that the demo makes, about.
-const MOST_RECORDS: f64 = 60_000.0;
+const MOST_RECORDS: usize = 60_000;
 
 /// The arguments of `afterwrite cost`.
 #[derive(Debug, Args)]
@@ -298,17 +297,11 @@ fn demo_records(workload: &Workload, rates: &[EntityRate], model: &Model) -> Vec
     let mut size = workload.usual_size;
     loop {
         let sample = records::records(workload, SAMPLE_SEED, size, now);
-        let records = approximate(u64::try_from(sample.len()).unwrap_or(u64::MAX));
-        let mut reached =
-            f64::max(trial_seconds(&sample, rates, model) / TRIAL_SECONDS, records / MOST_RECORDS);
-        if reached >= 1.0 {
+        let seconds = trial_seconds(&sample, rates, model);
+        if seconds >= TRIAL_SECONDS || sample.len() >= MOST_RECORDS {
             return sample;
         }
-        // A sample of twice the size has about twice the records: the sizes between are not made.
-        while reached < 1.0 {
-            size *= 2;
-            reached *= 2.0;
-        }
+        size *= 2;
     }
 }
 

@@ -10,7 +10,7 @@
 //! | a list walks through all folders of the bucket | it reads the folder of its prefix and the folders within it (`list`) |
 //! | names in a list are not encoded, although the response states it (`encoding-type=url`) | they are encoded |
 //! | a list of the prefix `/a` is that of `a` | it is empty: no key begins with a slash |
-//! | a list takes a negative number of keys, and any continuation token | the response is `InvalidArgument` |
+//! | a list takes a negative number of keys, and a continuation token that no list has returned | the response is `InvalidArgument` |
 //! | objects in a list have no ETag and no storage class | kept |
 //! | an object whose key ends with a slash is in no list | kept |
 //! | putting an object into a missing bucket creates the bucket | the response is `NoSuchBucket` |

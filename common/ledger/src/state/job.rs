@@ -214,28 +214,24 @@ pub fn key(state_table: &Arc<str>, id: &str) -> ItemKey {
 /// The job is neither done nor stopped.
 #[must_use]
 pub fn has_not_ended() -> WriteCondition {
-    WriteCondition::All(vec![status_differs(JobStatus::Done), status_differs(JobStatus::Stopped)])
+    WriteCondition::All(vec![differs_from(JobStatus::Done), differs_from(JobStatus::Stopped)])
 }
 
 /// The job has not ended, and no step of it has failed. A failed job stays failed until a process continues it.
 #[must_use]
 pub fn can_be_paused() -> WriteCondition {
-    WriteCondition::All(vec![has_not_ended(), status_differs(JobStatus::Failed)])
+    WriteCondition::All(vec![has_not_ended(), differs_from(JobStatus::Failed)])
 }
 
-fn status_differs(status: JobStatus) -> WriteCondition {
-    WriteCondition::Differs(AttributePath::from(STATUS), AttributeValue::text(status.name()))
-}
-
-/// No other process has the lease at this time of DynamoDB.
+/// No other process has the lease at this time of DynamoDB, and the status is the one that was read.
 #[must_use]
-pub fn is_free_for(lease: &JobLease, now: Timestamp) -> WriteCondition {
-    WriteCondition::Any(vec![
+pub fn is_free_for(lease: &JobLease, now: Timestamp, read: JobStatus) -> WriteCondition {
+    let is_free = WriteCondition::Any(vec![
         WriteCondition::Absent(AttributePath::from(LEASE_OWNER)),
         WriteCondition::Less(AttributePath::from(LEASE_UNTIL), time_value(now)),
-        // The response to an earlier attempt was lost.
-        is_owned_by(lease),
-    ])
+    ]);
+    // The response to an earlier attempt may have been lost.
+    WriteCondition::Any(vec![WriteCondition::All(vec![is_free, has_status(read)]), is_owned_by(lease)])
 }
 
 /// This process has the lease.
@@ -247,11 +243,15 @@ pub fn is_owned_by(lease: &JobLease) -> WriteCondition {
 /// This process has the lease, and no operator has paused or stopped the job.
 #[must_use]
 pub fn is_run_by(lease: &JobLease) -> WriteCondition {
-    let running = AttributeValue::text(JobStatus::Running.name());
-    WriteCondition::All(vec![
-        is_owned_by(lease),
-        WriteCondition::Equals(AttributePath::from(STATUS), running),
-    ])
+    WriteCondition::All(vec![is_owned_by(lease), has_status(JobStatus::Running)])
+}
+
+fn has_status(status: JobStatus) -> WriteCondition {
+    WriteCondition::Equals(AttributePath::from(STATUS), AttributeValue::text(status.name()))
+}
+
+fn differs_from(status: JobStatus) -> WriteCondition {
+    WriteCondition::Differs(AttributePath::from(STATUS), AttributeValue::text(status.name()))
 }
 
 /// Sets the status.
@@ -332,68 +332,4 @@ fn unreadable(attribute: &'static str) -> Error {
 }
 
 #[cfg(test)]
-mod tests {
-    use afterwrite_model::effect::condition::holds;
-    use afterwrite_model::effect::update::updated;
-    use proptest::option::of;
-    use proptest::prelude::*;
-
-    use super::*;
-
-    const NOW: Timestamp = Timestamp::from_epoch_ms(60_000);
-
-    fn time() -> impl Strategy<Value = Timestamp> {
-        (0..4_000_000_000_000_i64).prop_map(Timestamp::from_epoch_ms)
-    }
-
-    fn lease() -> impl Strategy<Value = JobLease> {
-        (".{1,12}", time()).prop_map(|(owner, until)| JobLease { owner, until, has_ended: until < NOW })
-    }
-
-    prop_compose! {
-        fn job()(
-            (id, kind) in (".{0,12}", ".{0,12}"), rate in of(0..u64::from(u32::MAX)), lease in of(lease()),
-            (created_at, started_at, updated_at) in (time(), of(time()), time()), failure in of(".{0,12}"),
-            json in proptest::collection::btree_map(proptest::sample::select(JSON.to_vec()), ".{0,12}", 0..7),
-        ) -> StoredJob {
-            let json = json.into_iter().map(|(name, text)| (name, AttributeValue::text(text))).collect();
-            let status = JobStatus::Running;
-            StoredJob { id, kind, status, rate, lease, created_at, started_at, updated_at, failure, json }
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn decoding_an_encoded_job_returns_the_job(job in job()) {
-            prop_assert_eq!(StoredJob::decode(&job.clone().encode(), NOW).unwrap(), job);
-        }
-
-        #[test]
-        fn a_lease_is_taken_after_its_end_only(job in job(), other in lease()) {
-            let stored = job.clone().encode();
-            let is_free = job.lease.is_none_or(|lease| lease.has_ended || lease.owner == other.owner);
-            prop_assert_eq!(holds(&is_free_for(&other, NOW), Some(&stored)), is_free);
-            let taken = updated(stored, &set_lease(Some(&other))).unwrap();
-            prop_assert!(holds(&is_run_by(&other), Some(&taken)) && holds(&has_not_ended(), Some(&taken)));
-            let stopped = updated(taken, &[set_status(JobStatus::Stopped)]).unwrap();
-            prop_assert!(!holds(&is_run_by(&other), Some(&stopped)) && !holds(&has_not_ended(), Some(&stopped)));
-            prop_assert!(holds(&is_owned_by(&other), Some(&stopped)) && !holds(&has_not_ended(), None));
-            let released = updated(stopped, &set_lease(None)).unwrap();
-            prop_assert_eq!(StoredJob::decode(&released, NOW).unwrap().lease, None);
-        }
-
-        #[test]
-        fn every_attribute_that_is_needed_is_named_if_it_is_missing(job in job()) {
-            for name in [ID, KIND, STATUS, CREATED_AT, UPDATED_AT] {
-                let mut item = job.clone().encode();
-                item.remove(name);
-                let error = StoredJob::decode(&item, NOW).unwrap_err();
-                prop_assert!(error.kind() == ErrorKind::State && error.to_string().contains(name), "{error}");
-            }
-            let mut later = job.encode();
-            later.insert(VERSION.into(), number_value(3));
-            let error = StoredJob::decode(&later, NOW).unwrap_err().to_string();
-            prop_assert!(error.contains("later version") && error.contains("stored form: 3"), "{error}");
-        }
-    }
-}
+mod tests;

@@ -56,7 +56,7 @@ pub trait JobTask: Sync {
         None
     }
 
-    /// Whether the step that runs only waits: if an operator pauses or stops the job, the step is dropped where it is. Of several steps, none is.
+    /// Whether the step that runs only waits: if an operator pauses or stops the job, the step is dropped where it is. If several steps run, none is dropped.
     fn only_waits(&self) -> bool {
         self.waiting().is_some()
     }

@@ -169,7 +169,7 @@ impl JobState {
         let id = &self.id;
         if self.reads_stream() {
             return format!(
-                "The job reads standard input or a pipe, which can be read once. Write the records to a file, and replay that file: records that are counted already are skipped. Then end this job: `afterwrite jobs stop {id}`"
+                "The job reads standard input or a pipe, which can be read once. Write the records to a file, and replay that file with the other arguments that `afterwrite jobs show {id} --json` prints: records that are counted already are skipped. Then end this job: `afterwrite jobs stop {id}`"
             );
         }
         let again = match self.kind {

@@ -190,19 +190,18 @@ impl<T: Tables, C: Clock> JobStore<T, C> {
     /// # Errors
     /// [`ErrorKind::Configuration`] if there is no such job, it has ended, or it has failed and is to be paused.
     pub async fn control(&self, id: &str, control: JobControl) -> Result<JobState> {
-        control.check(&self.load(id).await?)?;
         let (condition, change) = match control {
             JobControl::Pause => (job::can_be_paused(), job::set_status(JobStatus::Paused)),
             JobControl::Stop => (job::has_not_ended(), job::set_status(JobStatus::Stopped)),
             JobControl::SetRate(rate) => (job::has_not_ended(), job::set_rate(rate)),
         };
-        let refused = self.update(id, condition, vec![change]).await?.is_some();
-        let job = self.load(id).await?;
-        if refused {
-            // The job ended or failed after it was read.
-            control.check(&job)?;
+        loop {
+            control.check(&self.load(id).await?)?;
+            if self.update(id, condition.clone(), vec![change.clone()]).await?.is_none() {
+                return self.load(id).await;
+            }
+            // The job ended, or a step of it failed, after it was read.
         }
-        Ok(job)
     }
 
     /// Takes the lease of a job, so that this process alone runs it, on what it was planned for.
@@ -210,19 +209,26 @@ impl<T: Tables, C: Clock> JobStore<T, C> {
     /// # Errors
     /// [`ErrorKind::Configuration`] if the job was planned for something else than `basis`, has ended, or another process runs it.
     pub async fn acquire(&self, id: &str, basis: &JobBasis) -> Result<AcquiredJob> {
-        let (job, now) = self.load_at(id).await?;
-        job.check_can_run()?;
-        job.check_basis(basis)?;
-        let local = self.clock.now();
-        let lease =
-            JobLease { owner: new_owner(local, &self.clock), until: now.plus(LEASE_TIME), has_ended: false };
-        let condition = WriteCondition::All(vec![job::is_free_for(&lease, now), job::has_not_ended()]);
-        let mut changes = vec![job::set_status(JobStatus::Running), job::set_failure(None)];
-        changes.extend(job::set_lease(Some(&lease)));
-        changes.extend(job::set_started(job.started_at.unwrap_or(local), local));
-        match self.update(id, condition, changes).await? {
-            None => self.acquired(id, job.has_unsaved_end()).await,
-            Some(other) => Err(taken(&codec::decode(&other, now)?)),
+        loop {
+            let (job, now) = self.load_at(id).await?;
+            job.check_can_run()?;
+            job.check_basis(basis)?;
+            let local = self.clock.now();
+            let owner = new_owner(local, &self.clock);
+            let lease = JobLease { owner, until: now.plus(LEASE_TIME), has_ended: false };
+            let is_free = job::is_free_for(&lease, now, job.status);
+            let condition = WriteCondition::All(vec![is_free, job::has_not_ended()]);
+            let mut changes = vec![job::set_status(JobStatus::Running), job::set_failure(None)];
+            changes.extend(job::set_lease(Some(&lease)));
+            changes.extend(job::set_started(job.started_at.unwrap_or(local), local));
+            let Some(other) = self.update(id, condition, changes).await? else {
+                return self.acquired(id, job.has_unsaved_end()).await;
+            };
+            let other = codec::decode(&other, now)?;
+            if other.has_process() {
+                return Err(taken(&other));
+            }
+            // Its status changed after it was read: another process may have ended meanwhile.
         }
     }
 
@@ -301,6 +307,9 @@ impl<T: Tables, C: Clock> JobStore<T, C> {
         }
         job.status = final_status(job, &stored);
         changes.push(job::set_status(job.status));
+        if job.status == JobStatus::Failed {
+            changes.push(job::set_failure(job.failure.as_deref()));
+        }
         Ok(self.update(&job.id, job::is_owned_by(&lease), changes).await?.is_none())
     }
 
@@ -347,9 +356,13 @@ fn taken(job: &JobState) -> Error {
         .hint(hint)
 }
 
-/// The status of a job that an operator changed while its process ended: work that is done stays done.
+/// The status of a job that an operator changed while its process ended: work that is done stays done, and a pause hides no failure.
 fn final_status(job: &JobState, stored: &JobState) -> JobStatus {
-    if job.status == JobStatus::Done { JobStatus::Done } else { stored.status }
+    match (job.status, stored.status) {
+        (JobStatus::Done, _) => JobStatus::Done,
+        (JobStatus::Failed, JobStatus::Paused) => JobStatus::Failed,
+        (_, stored) => stored,
+    }
 }
 
 /// `backfill-20260206T101500-042`.

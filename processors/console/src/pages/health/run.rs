@@ -197,8 +197,13 @@ fn shown_run(served: &Served, run: &CommandRun, is_newest: bool) -> Markup {
 fn has_findings(served: &Served, run: &CommandRun) -> bool {
     let is_verification = run.arguments.first().is_some_and(|command| command == "verify");
     let file = is_verification.then(|| served.findings.file(&run.id).ok()).flatten();
-    file.and_then(|file| beginning(&file).ok())
-        .is_some_and(|written| !written.is_empty() && written != UNFINISHED_REPORT.as_bytes())
+    file.is_some_and(|file| lists_findings(&file))
+}
+
+/// Whether a file has findings: the file of a verification that has not finished has not.
+fn lists_findings(file: &Path) -> bool {
+    let is_list = |written: Vec<u8>| !written.is_empty() && written != UNFINISHED_REPORT.as_bytes();
+    beginning(file).is_ok_and(is_list)
 }
 
 /// The beginning of a file of findings: more bytes than an unfinished one has, if it has more.
@@ -224,9 +229,9 @@ async fn plan(served: &Served, query: &PageQuery) -> ViewResult {
     let mut is_possible = true;
     if let Some(arguments) = &plan {
         let planned = served.context.commands.plan(arguments).await;
-        // 1 is the code of a plan that has found a problem to mend.
+        // 1 is the code of a plan that has found a problem to mend. A plan that takes too long says so, and its command is possible.
         let codes = [Some(0), Some(1)];
-        is_possible = planned.as_ref().is_ok_and(|planned| codes.contains(&planned.code));
+        is_possible = planned.as_ref().map_or(true, |planned| codes.contains(&planned.code));
         let mut table = PageTable::new("plan", &["command", "exit code"], "");
         let code = planned.as_ref().ok().and_then(|planned| planned.code).map_or(Cell::Empty, Cell::number);
         table.rows.push(vec![Cell::code(format!("afterwrite {}", arguments.join(" "))), code]);
@@ -275,6 +280,19 @@ async fn started(served: &Served, form: &PageQuery) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn findings_are_those_of_a_verification_that_has_finished() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("findings.jsonl");
+        assert!(!lists_findings(&file), "the verification has not begun");
+        let finding = format!("{}\n", r#"{"kind":"rollup"}"#.repeat(10));
+        for (written, is_list) in [("", false), (UNFINISHED_REPORT, false), ("{}\n", true), (&finding, true)]
+        {
+            std::fs::write(&file, written).unwrap();
+            assert_eq!(lists_findings(&file), is_list, "{written}");
+        }
+    }
 
     #[test]
     fn only_offered_commands_are_run() {
