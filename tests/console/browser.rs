@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use afterwrite_tests::size::size;
+use afterwrite_tests::size::is_full;
 use afterwrite_tests::tools::setting;
 use serde_json::{Map, Value, json};
 
@@ -12,11 +12,7 @@ const PACKAGES: &str = "AFTERWRITE_TEST_BROWSER_NODE";
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/console/browser.mjs");
 /// The widths of a telephone, a tablet and a desktop.
 const WIDTHS: [u32; 3] = [360, 1024, 1600];
-/// Each width and each colour scheme once.
-const USUAL_WINDOWS: [(u32, &str); 3] = [(360, "light"), (1024, "dark"), (1600, "light")];
-/// Each colour scheme in each width.
-const ALL_WINDOWS: [(u32, &str); 6] =
-    [(360, "light"), (1024, "light"), (1600, "light"), (360, "dark"), (1024, "dark"), (1600, "dark")];
+const SCHEMES: [&str; 2] = ["light", "dark"];
 
 /// Carries out a task; returns the texts that it has read.
 ///
@@ -41,19 +37,26 @@ fn carry_out(url: &str, task: Value) -> Map<String, Value> {
     result["texts"].as_object().unwrap().clone()
 }
 
-/// Opens pages in three windows, in `--full` or with images in six: nothing is wider than the window, contrast and structure are those of
-/// WCAG AA, nothing moves after it was drawn, and no script fails.
+/// Opens pages in windows: nothing is wider than the window, contrast and structure meet WCAG AA, nothing moves after it was drawn, and no
+/// script fails.
 pub(super) fn look(url: &str, pages: &[(&str, String)]) {
     let pages = named(pages);
     // AFTERWRITE_CONSOLE_IMAGES names a folder that keeps the images.
     let images = std::env::var("AFTERWRITE_CONSOLE_IMAGES").ok();
-    let usual = if images.is_some() { &ALL_WINDOWS[..] } else { &USUAL_WINDOWS };
-    let windows: Vec<Value> = size(usual, &ALL_WINDOWS)
-        .iter()
-        .map(|(width, scheme)| json!({ "width": width, "scheme": scheme }))
-        .collect();
+    let windows = windows(is_full() || images.is_some());
     let looked = json!({ "pages": pages, "windows": windows, "images": images });
     carry_out(url, json!({ "look": looked }));
+}
+
+/// The windows in which pages are judged: each width with a colour scheme in turn, or with both.
+fn windows(has_both: bool) -> Vec<Value> {
+    let schemes = |number: usize| {
+        let of_width = SCHEMES.iter().enumerate().filter(move |(turn, _)| has_both || number % 2 == *turn);
+        of_width.map(|(_, scheme)| scheme)
+    };
+    let of_width =
+        |(number, width)| schemes(number).map(move |scheme| json!({ "width": width, "scheme": scheme }));
+    WIDTHS.iter().enumerate().flat_map(of_width).collect()
 }
 
 /// Prints how long each page takes to its first paint, twice in each width, opened from the page without an item.

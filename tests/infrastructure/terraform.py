@@ -85,22 +85,20 @@ class Terraform:
         return environment
 
     def run(self, command, *arguments, folder="."):
-        line, done = self.started(command, *arguments, folder=folder)
-        output = done.stdout + done.stderr
-        assert done.returncode == 0, f"{' '.join(map(str, line))} failed:\n{output[-6000:]}"
+        line, done = self.carry_out(command, *arguments, folder=folder)
+        assert done.returncode == 0, failure(line, done)
         return done.stdout
 
     def test(self, files, folder="."):
         """The events of files of tests. A run may fail."""
-        line, done = self.started("test", "-json", *(f"-filter=tests/{file}.tftest.hcl" for file in files), folder=folder)
+        line, done = self.carry_out("test", "-json", *(f"-filter=tests/{file}.tftest.hcl" for file in files), folder=folder)
         try:
             return [json.loads(text) for text in done.stdout.splitlines()]
         except json.JSONDecodeError as error:
-            output = done.stdout + done.stderr
-            raise AssertionError(f"{' '.join(map(str, line))} failed:\n{output[-6000:]}") from error
+            raise AssertionError(failure(line, done)) from error
 
-    def started(self, command, *arguments, folder="."):
-        """The line of a command, and what it has done."""
+    def carry_out(self, command, *arguments, folder="."):
+        """Runs a command; returns its line, and how it ended."""
         if folder != INSTALLED and self.provider is None and command != "fmt":
             self.start_provider()
         line = [self.program, f"-chdir={self.module / folder}", command, *arguments]
@@ -186,3 +184,9 @@ def managed(module):
             yield resource["type"], resource.get("values", {})
     for child in module.get("child_modules", []):
         yield from managed(child)
+
+
+def failure(line, done):
+    """The line of a command that has failed, and the end of its output."""
+    output = done.stdout + done.stderr
+    return f"{' '.join(map(str, line))} failed:\n{output[-6000:]}"

@@ -167,9 +167,7 @@ impl<B: Bucket> InputObject<B> {
     async fn present_content(&self) -> Result<Option<Box<dyn BufRead + Send>>> {
         let content: Box<dyn BufRead + Send> = match self {
             Self::StandardInput => Box::new(BufReader::new(std::io::stdin())),
-            Self::File(path) => {
-                Box::new(BufReader::new(File::open(path).map_err(|error| unreadable(path, error))?))
-            }
+            Self::File(path) => Box::new(BufReader::new(open_file(path)?)),
             Self::Object { bucket, key, .. } => {
                 let Some(chunks) = bucket.get(key).await? else { return Ok(None) };
                 Box::new(Cursor::new(chunks.try_collect::<Vec<_>>().await?.concat()))
@@ -244,6 +242,11 @@ pub(super) fn unpacked(mut content: Box<dyn BufRead + Send>, name: &str) -> Resu
     })?;
     let is_gzip = start.starts_with(&GZIP);
     Ok(if is_gzip { Box::new(BufReader::new(MultiGzDecoder::new(content))) } else { content })
+}
+
+/// Opens a file to read it.
+pub(super) fn open_file(path: &Path) -> Result<File> {
+    File::open(path).map_err(|error| unreadable(path, error))
 }
 
 pub(super) fn unreadable(path: &Path, cause: std::io::Error) -> Error {

@@ -13,7 +13,7 @@ use futures::TryStreamExt as _;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use super::object::{InputObject, OpenedInput, unpacked, unreadable};
+use super::object::{InputObject, OpenedInput, open_file, unpacked, unreadable};
 use super::reader::RecordReader;
 
 /// The bytes that are read at once of a file whose checksum is computed.
@@ -176,10 +176,7 @@ impl<B: Bucket> InputObject<B> {
     pub async fn open_stored(&self, stored: &StoredInput) -> Result<OpenedInput> {
         let content: Box<dyn BufRead + Send> = match self {
             Self::StandardInput => return self.open().await,
-            Self::File(path) => {
-                let file = File::open(path).map_err(|error| unreadable(path, error))?;
-                Box::new(BufReader::new(StoredFile::new(file, stored)))
-            }
+            Self::File(path) => Box::new(BufReader::new(StoredFile::new(open_file(path)?, stored))),
             Self::Object { bucket, key, etag, .. } => {
                 let chunks = bucket.get_tagged(key, etag.as_deref()).await?;
                 let chunks = chunks.ok_or_else(|| stored.changed("another content, or none"))?;

@@ -1,13 +1,12 @@
 //! Standard input and pipes: they can be read only once, and a read waits for the process that writes them.
 
-use std::fs::File;
 use std::io::{BufRead, BufReader, stdin};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use afterwrite_model::Result;
 use afterwrite_services::Bucket;
 
-use super::object::{InputObject, OpenedInput, STANDARD_INPUT, unpacked, unreadable};
+use super::object::{InputObject, OpenedInput, STANDARD_INPUT, open_file, unpacked};
 use super::reader::RecordReader;
 use super::stored::{StoredFile, StoredInput};
 
@@ -55,8 +54,4 @@ impl<B: Bucket> InputObject<B> {
             Self::Object { .. } => None,
         }
     }
-}
-
-fn open_file(path: &Path) -> Result<File> {
-    File::open(path).map_err(|error| unreadable(path, error))
 }

@@ -2,7 +2,7 @@
 
 use aws_sdk_dynamodb::types::AttributeValue;
 
-use super::deployment::{ORDERS, STATE, Shop};
+use super::deployment::{ORDERS, Shop};
 
 /// One segment after the other, each with a pause: so a job can be paused in its midst.
 const BACKFILL: [&str; 7] =
@@ -78,14 +78,8 @@ async fn a1_resume_refuses_other_settings_of_the_targets() {
 async fn a1_resume_refuses_changed_arguments_and_jobs_of_the_first_form() {
     let shop = Shop::with_orders(100).await;
     let id = shop.paused_in(shop.folder.path(), &BACKFILL);
-    let client = shop.server.client();
-    let key = AttributeValue::S(format!("AFTERWRITE#JOB#{id}"));
-    let update = || {
-        let update = client.update_item().table_name(STATE).key("PK", key.clone());
-        update.key("SK", AttributeValue::S("-".to_owned()))
-    };
     let changed = r#"{"segments":8,"all":true}"#;
-    let change = update().update_expression("SET arguments = :changed");
+    let change = shop.update_job(&id).update_expression("SET arguments = :changed");
     let change = change.expression_attribute_values(":changed", AttributeValue::S(changed.to_owned()));
     change.send().await.unwrap();
     let refused = shop.text(2, &["jobs", "resume", &id]);
@@ -93,7 +87,7 @@ async fn a1_resume_refuses_changed_arguments_and_jobs_of_the_first_form() {
 
     // As an earlier version stores jobs.
     let first = r#"[{"name":"items Orders 0/1","phase":1,"is_done":false,"items":3,"bytes":9}]"#;
-    let change = update().update_expression("SET progress = :units REMOVE version, basis, #work");
+    let change = shop.update_job(&id).update_expression("SET progress = :units REMOVE version, basis, #work");
     let change = change.expression_attribute_names("#work", "work");
     let change = change.expression_attribute_values(":units", AttributeValue::S(first.to_owned()));
     change.send().await.unwrap();

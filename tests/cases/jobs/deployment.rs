@@ -8,6 +8,7 @@ use afterwrite_local::dynamodb::{EmbeddedDynamoDb, KeyDefinition, TableDefinitio
 use afterwrite_model::clock::{Clock as _, SystemClock};
 use afterwrite_tests::change_record::stream_record;
 use afterwrite_tests::programs::embedded_afterwrite;
+use aws_sdk_dynamodb::operation::update_item::builders::UpdateItemFluentBuilder;
 use aws_sdk_dynamodb::types::AttributeValue;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -181,6 +182,13 @@ impl Shop {
             assert!(begin.elapsed() < Duration::from_secs(60), "no job has begun");
             std::thread::sleep(Duration::from_millis(200));
         }
+    }
+
+    /// A change of the item of a job, as only Afterwrite may write it.
+    pub(super) fn update_job(&self, id: &str) -> UpdateItemFluentBuilder {
+        let update = self.server.client().update_item().table_name(STATE);
+        let update = update.key("PK", AttributeValue::S(format!("AFTERWRITE#JOB#{id}")));
+        update.key("SK", AttributeValue::S("-".to_owned()))
     }
 
     /// The records of new orders, as the stream has them.

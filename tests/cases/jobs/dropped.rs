@@ -1,7 +1,6 @@
 //! A job whose process was killed: its totals lack contributions to expired sources that the last steps dropped.
 
 use afterwrite_local::dynamodb::TableDefinition;
-use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::AttributeValue;
 
 use super::deployment::{STATE, Shop};
@@ -48,7 +47,7 @@ async fn a_job_that_was_killed_does_not_end_as_if_nothing_was_dropped() {
     for (expiring, status, is_killed, code) in ends {
         std::fs::write(shop.path("model.toml"), [&model, expiring].concat()).unwrap();
         let id = shop.paused_in(shop.folder.path(), &backfill);
-        end_as(&client, &id, status, is_killed).await;
+        end_as(&shop, &id, status, is_killed).await;
         if status == "failed" {
             let refused = shop.text(2, &["jobs", "pause", &id]);
             assert!(refused.contains("a step of it has failed"), "{refused}");
@@ -60,18 +59,17 @@ async fn a_job_that_was_killed_does_not_end_as_if_nothing_was_dropped() {
 }
 
 /// Leaves a job as a process that was killed, or whose step failed, leaves it.
-async fn end_as(client: &Client, id: &str, status: &str, is_killed: bool) {
-    let update = client.update_item().table_name(STATE);
-    let update = update.key("PK", AttributeValue::S(format!("AFTERWRITE#JOB#{id}")));
-    let update = update.key("SK", AttributeValue::S("-".to_owned()));
-    let mut expression = "SET #s = :s".to_owned();
-    let mut update = update.condition_expression("attribute_exists(PK)");
-    update = update.expression_attribute_names("#s", "status");
-    update = update.expression_attribute_values(":s", AttributeValue::S(status.to_owned()));
-    if is_killed {
-        expression.push_str(", lease_owner = :o, lease_until = :u");
-        update = update.expression_attribute_values(":o", AttributeValue::S("a killed process".to_owned()));
-        update = update.expression_attribute_values(":u", AttributeValue::N("1000".to_owned()));
-    }
-    update.update_expression(expression).send().await.unwrap();
+async fn end_as(shop: &Shop, id: &str, status: &str, is_killed: bool) {
+    let text = |text: &str| AttributeValue::S(text.to_owned());
+    let update = shop.update_job(id).condition_expression("attribute_exists(PK)");
+    let update = update.expression_attribute_names("#s", "status");
+    let update = update.expression_attribute_values(":s", text(status));
+    let update = if is_killed {
+        let update = update.update_expression("SET #s = :s, lease_owner = :o, lease_until = :u");
+        let update = update.expression_attribute_values(":o", text("a killed process"));
+        update.expression_attribute_values(":u", AttributeValue::N("1000".to_owned()))
+    } else {
+        update.update_expression("SET #s = :s")
+    };
+    update.send().await.unwrap();
 }

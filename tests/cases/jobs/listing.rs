@@ -7,7 +7,7 @@ use afterwrite_model::record::{AttributePath, AttributeValue, Decimal};
 use afterwrite_operations::jobs::ListedJob;
 use aws_sdk_dynamodb::types::AttributeValue as Sdk;
 
-use super::deployment::{STATE, Shop};
+use super::deployment::Shop;
 use super::store::{NOW, new_job, store, tables};
 
 async fn change(tables: &MemoryTables, id: &str, attribute: &str, value: AttributeValue<'static>) {
@@ -52,9 +52,7 @@ async fn a6_jobs_list_names_a_job_of_a_later_version() {
     }
     let jobs = shop.json(0, &["jobs", "list", "--json"]);
     let id = jobs[0]["id"].as_str().unwrap().to_owned();
-    let change = shop.server.client().update_item().table_name(STATE);
-    let change = change.key("PK", Sdk::S(format!("AFTERWRITE#JOB#{id}"))).key("SK", Sdk::S("-".to_owned()));
-    let change = change.update_expression("SET version = :later");
+    let change = shop.update_job(&id).update_expression("SET version = :later");
     change.expression_attribute_values(":later", Sdk::N("9".to_owned())).send().await.unwrap();
     let listed = shop.json(0, &["jobs", "list", "--json"]);
     assert_eq!((&listed[0]["id"], &listed[0]["status"]), (&id.as_str().into(), &"unreadable".into()));

@@ -223,7 +223,7 @@ pub fn can_be_paused() -> WriteCondition {
     WriteCondition::All(vec![has_not_ended(), differs_from(JobStatus::Failed)])
 }
 
-/// No other process has the lease at this time of DynamoDB, and the status is the one that was read.
+/// No other process has the lease at this time of DynamoDB, and the job still has the status that was read.
 #[must_use]
 pub fn is_free_for(lease: &JobLease, now: Timestamp, read: JobStatus) -> WriteCondition {
     let is_free = WriteCondition::Any(vec![

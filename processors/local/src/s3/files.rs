@@ -1,4 +1,4 @@
-//! The operations of S3 over a folder: those of s3s-fs, apart from lists and from writes into a missing bucket.
+//! The operations of S3 over a folder. s3s-fs carries out every operation but lists, and a write into a missing bucket is refused before.
 
 use std::path::{Path, PathBuf};
 
@@ -32,8 +32,8 @@ impl BucketFiles {
     }
 }
 
-/// Implements the operations. s3s-fs carries out those under `passed` and `written`. The latter demand that the bucket exists, because s3s-fs
-/// creates the bucket of an object that is written.
+/// Implements the operations. s3s-fs carries out an operation under `passed` or `written`. An operation under `written` demands that the bucket
+/// exists, because s3s-fs creates the bucket of an object that is written.
 macro_rules! operations {
     (
         passed { $($operation:ident($input:ident) -> $output:ident,)* }

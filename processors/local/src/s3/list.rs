@@ -28,13 +28,7 @@ pub(super) fn list_objects_v2(folder: &Path, input: ListObjectsV2Input) -> S3Res
         Some(token) => name_of_token(token)?,
         None => input.start_after.clone().unwrap_or_default(),
     };
-    let query = ListQuery {
-        prefix: input.prefix.unwrap_or_default(),
-        delimiter: input.delimiter.filter(|delimiter| !delimiter.is_empty()),
-        after,
-        max_keys: page_size(input.max_keys)?,
-        encoding,
-    };
+    let query = ListQuery::new(input.prefix, input.delimiter, after, input.max_keys, encoding)?;
     let page = query.page(&existing_bucket(folder, &input.bucket)?).map_err(S3Error::internal_error)?;
     Ok(ListObjectsV2Output {
         name: Some(input.bucket),
@@ -55,14 +49,9 @@ pub(super) fn list_objects_v2(folder: &Path, input: ListObjectsV2Input) -> S3Res
 
 /// A version 1 list of a bucket in this folder.
 pub(super) fn list_objects(folder: &Path, input: ListObjectsInput) -> S3Result<ListObjectsOutput> {
+    let after = input.marker.unwrap_or_default();
     let encoding = NameEncoding::read(input.encoding_type.as_ref())?;
-    let query = ListQuery {
-        prefix: input.prefix.unwrap_or_default(),
-        delimiter: input.delimiter.filter(|delimiter| !delimiter.is_empty()),
-        after: input.marker.unwrap_or_default(),
-        max_keys: page_size(input.max_keys)?,
-        encoding,
-    };
+    let query = ListQuery::new(input.prefix, input.delimiter, after, input.max_keys, encoding)?;
     let page = query.page(&existing_bucket(folder, &input.bucket)?).map_err(S3Error::internal_error)?;
     Ok(ListObjectsOutput {
         name: Some(input.bucket),
@@ -139,6 +128,20 @@ impl NameEncoding {
 }
 
 impl ListQuery {
+    /// # Errors
+    /// `InvalidArgument` for a negative number of keys.
+    fn new(
+        prefix: Option<String>,
+        delimiter: Option<String>,
+        after: String,
+        max_keys: Option<i32>,
+        encoding: NameEncoding,
+    ) -> S3Result<Self> {
+        let delimiter = delimiter.filter(|delimiter| !delimiter.is_empty());
+        let max_keys = page_size(max_keys)?;
+        Ok(Self { prefix: prefix.unwrap_or_default(), delimiter, after, max_keys, encoding })
+    }
+
     fn page(&self, bucket: &Path) -> io::Result<ListPage> {
         let mut page = ListPage::default();
         let mut last: Option<String> = None;

@@ -32,7 +32,8 @@ impl JobControl {
         rate.map_or_else(|| "none".to_owned(), |rate| rate.to_string())
     }
 
-    /// A limit of the rate as commands and forms have it: a whole number from 1, or `none`. `None` if the text is neither.
+    /// A limit of the rate as commands and forms have it: a whole number from 1 that a stored job can have, or `none`.
+    /// `None` if the text is neither.
     #[must_use]
     pub fn of_rate_text(text: &str) -> Option<Self> {
         if text == "none" {

@@ -30,26 +30,16 @@ impl NextStep {
     /// The next steps of a job, the usual one first.
     #[must_use]
     pub fn all_of(job: &JobState) -> Vec<Self> {
-        match job.status {
-            JobStatus::Running if job.has_process() && job.can_be_continued() => {
-                vec![Self::Pause, Self::Stop, Self::SetRate]
-            }
+        if !job.status.can_run() {
+            let lacks_output = job.status == JobStatus::Done && job.totals.contains_key(LACKING_OUTPUT);
+            return lacks_output.then_some(Self::Reattribute).into_iter().collect();
+        }
+        match (job.has_process(), job.can_be_continued()) {
+            (true, true) if job.status == JobStatus::Running => vec![Self::Pause, Self::Stop, Self::SetRate],
             // A paused job can be resumed once its process has saved its progress, or the lease of a killed one has ended.
-            JobStatus::Planned | JobStatus::Running | JobStatus::Paused | JobStatus::Failed
-                if job.has_process() =>
-            {
-                vec![Self::Stop, Self::SetRate]
-            }
-            JobStatus::Planned | JobStatus::Running | JobStatus::Paused | JobStatus::Failed
-                if !job.can_be_continued() =>
-            {
-                vec![Self::PlanAgain, Self::Stop]
-            }
-            JobStatus::Planned | JobStatus::Running | JobStatus::Paused | JobStatus::Failed => {
-                vec![Self::Resume, Self::Stop, Self::SetRate]
-            }
-            JobStatus::Done if job.totals.contains_key(LACKING_OUTPUT) => vec![Self::Reattribute],
-            JobStatus::Stopped | JobStatus::Done => Vec::new(),
+            (true, _) => vec![Self::Stop, Self::SetRate],
+            (false, true) => vec![Self::Resume, Self::Stop, Self::SetRate],
+            (false, false) => vec![Self::PlanAgain, Self::Stop],
         }
     }
 

@@ -118,12 +118,6 @@ impl JobState {
         self.lease.as_ref().is_some_and(|lease| !lease.has_ended)
     }
 
-    /// Whether a process runs the job.
-    #[must_use]
-    pub fn is_running(&self) -> bool {
-        self.status == JobStatus::Running && self.has_process()
-    }
-
     /// Whether the last process of the job ended before it had saved its last steps: it was killed, or a step failed. A process that is
     /// paused gives up its lease once everything is saved; `jobs pause` alone, after a kill, leaves the lease.
     pub(super) fn has_unsaved_end(&self) -> bool {

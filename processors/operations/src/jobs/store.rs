@@ -233,7 +233,8 @@ impl<T: Tables, C: Clock> JobStore<T, C> {
     }
 
     /// A job whose lease this process has taken. Its units are read after that, when no other process writes them. An earlier process that
-    /// ended before it had saved its last steps is counted; if this process does the same before its first save, its own lease is left.
+    /// ended before it had saved its last steps is counted. The count is saved with the first progress; a process that ends before leaves its
+    /// lease, by which the next process counts it.
     async fn acquired(&self, id: &str, has_unsaved_end: bool) -> Result<AcquiredJob> {
         let mut state = self.load(id).await?;
         let parts: Vec<usize> = (0..state.work.units.div_ceil(PART_UNITS)).collect();

@@ -44,7 +44,7 @@ pub(super) fn shown_progress(report: &JobReport) -> Cell {
 }
 
 /// Whether a process has one of the jobs.
-pub(super) fn is_any_running(jobs: &[ListedJob]) -> bool {
+pub(super) fn has_any_process(jobs: &[ListedJob]) -> bool {
     jobs.iter().any(|job| match job {
         ListedJob::Readable(job) => job.has_process(),
         ListedJob::Unreadable { .. } => false,
@@ -54,7 +54,7 @@ pub(super) fn is_any_running(jobs: &[ListedJob]) -> bool {
 /// The status of a job. A running job whose process has not been heard of since its lease ended is not running.
 pub(super) fn status(job: &JobState) -> Cell {
     let (verdict, text) = match job.status {
-        JobStatus::Running if job.is_running() => (Verdict::Good, "running"),
+        JobStatus::Running if job.has_process() => (Verdict::Good, "running"),
         JobStatus::Running => (Verdict::Bad, "its process has ended"),
         JobStatus::Failed => (Verdict::Bad, "failed"),
         JobStatus::Paused if job.has_process() => {

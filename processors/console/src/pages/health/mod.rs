@@ -67,7 +67,7 @@ async fn changed(served: &Served, query: &PageQuery) -> Result<Response> {
 
 /// Whether a command that was started here, or a job, has not ended.
 fn is_running(served: &Served, jobs: &[ListedJob]) -> bool {
-    run::is_any_running(served) || jobs::is_any_running(jobs)
+    run::is_any_running(served) || jobs::has_any_process(jobs)
 }
 
 /// The commands. While something runs, the element asks for itself again.

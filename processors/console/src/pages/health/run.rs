@@ -226,21 +226,10 @@ async fn plan(served: &Served, query: &PageQuery) -> ViewResult {
     let PlannedCommand { plan, run, .. } = command.planned(served).await?;
     let mut view = View::new(Page::Health, format!("Plan of {name}"));
     view.show(html! { p { (command.about()) } });
-    let mut is_possible = true;
-    if let Some(arguments) = &plan {
-        let planned = served.context.commands.plan(arguments).await;
-        // 1 is the code of a plan that has found a problem to mend. A plan that takes too long says so, and its command is possible.
-        let codes = [Some(0), Some(1)];
-        is_possible = planned.as_ref().map_or(true, |planned| codes.contains(&planned.code));
-        let mut table = PageTable::new("plan", &["command", "exit code"], "");
-        let code = planned.as_ref().ok().and_then(|planned| planned.code).map_or(Cell::Empty, Cell::number);
-        table.rows.push(vec![Cell::code(format!("afterwrite {}", arguments.join(" "))), code]);
-        view.table(table);
-        view.show(match &planned {
-            Ok(planned) => html! { pre { (harmless_lines(&planned.output)) } },
-            Err(error) => problem(error),
-        });
-    }
+    let is_possible = match &plan {
+        Some(arguments) => show_plan(served, &mut view, arguments).await,
+        None => true,
+    };
     let run = format!("afterwrite {}", run.join(" "));
     if !is_possible {
         view.show(html! { p { "The plan has failed, so the command is not offered." } });
@@ -260,6 +249,21 @@ async fn plan(served: &Served, query: &PageQuery) -> ViewResult {
         html! { p { "The console is read-only. In a terminal:" } pre { (run) } }
     });
     Ok(view)
+}
+
+/// Shows the plan that these arguments print; returns whether the command of the plan is possible.
+async fn show_plan(served: &Served, view: &mut View, arguments: &[String]) -> bool {
+    let planned = served.context.commands.plan(arguments).await;
+    let mut table = PageTable::new("plan", &["command", "exit code"], "");
+    let code = planned.as_ref().ok().and_then(|planned| planned.code).map_or(Cell::Empty, Cell::number);
+    table.rows.push(vec![Cell::code(format!("afterwrite {}", arguments.join(" "))), code]);
+    view.table(table);
+    view.show(match &planned {
+        Ok(planned) => html! { pre { (harmless_lines(&planned.output)) } },
+        Err(error) => problem(error),
+    });
+    // 1 is the code of a plan that has found a problem to mend. A plan that takes too long says so, and its command is possible.
+    planned.map_or(true, |planned| [Some(0), Some(1)].contains(&planned.code))
 }
 
 /// `POST /health/run`: starts the command.
