@@ -1,5 +1,6 @@
 //! moto, an independent implementation of AWS's APIs, as a process on 127.0.0.1.
 
+use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -21,6 +22,18 @@ use crate::sqs;
 const PYTHON: &str = "AFTERWRITE_TEST_PYTHON";
 /// Starting takes a second or two, and much longer on a busy machine.
 const MAX_START_TIME: Duration = Duration::from_secs(60);
+/// Starts at a port each: another process may take a free port before moto does.
+const MAX_STARTS: usize = 3;
+
+/// Whether the server at a port is moto, and not a server of another test.
+fn is_moto(port: u16) -> std::io::Result<bool> {
+    let mut connection = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
+    connection.set_read_timeout(Some(MAX_START_TIME))?;
+    connection.write_all(b"GET /moto-api/ HTTP/1.0\r\n\r\n")?;
+    let mut response = Vec::new();
+    connection.read_to_end(&mut response)?;
+    Ok(String::from_utf8_lossy(&response).contains("Moto"))
+}
 
 /// A running moto server; dropping it stops it.
 pub struct MotoServer {
@@ -29,30 +42,34 @@ pub struct MotoServer {
 }
 
 impl MotoServer {
-    /// Starts a server and waits until it accepts connections.
+    /// Starts a server and waits until it responds.
     ///
     /// # Panics
     /// If moto is not available: a test that needs it must fail.
     #[must_use]
     pub fn start() -> Self {
+        let started = (0..MAX_STARTS).find_map(|_| Self::start_at(free_port()));
+        started.expect("moto starts: run tests/run")
+    }
+
+    /// Starts a server at a port; `None` if it ends, because another process has taken the port meanwhile.
+    fn start_at(port: u16) -> Option<Self> {
         let python = std::env::var_os(PYTHON).map(PathBuf::from);
         let python = python.unwrap_or_else(|| panic!("{PYTHON} is not set: run tests/run"));
-        let port = free_port();
         let mut command = Command::new(python);
         command.args(["-m", "moto.server", "-H", "127.0.0.1", "-p", &port.to_string()]);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let process = command.spawn().expect("the Python interpreter");
         let mut moto = Self { process, endpoint: format!("http://127.0.0.1:{port}") };
         let started = Instant::now();
-        while TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_err() {
-            let ended = moto.process.try_wait().expect("its state");
-            assert!(
-                ended.is_none() && started.elapsed() < MAX_START_TIME,
-                "moto does not start: run tests/run"
-            );
+        while !is_moto(port).unwrap_or(false) {
+            if moto.process.try_wait().expect("its state").is_some() {
+                return None;
+            }
+            assert!(started.elapsed() < MAX_START_TIME, "moto does not start: run tests/run");
             std::thread::sleep(Duration::from_millis(50));
         }
-        moto
+        Some(moto)
     }
 
     /// Starts a server with the bucket and the delivery stream of the archive. moto's Firehose neither compresses nor supports a prefix
