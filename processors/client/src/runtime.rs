@@ -1,5 +1,8 @@
 //! The fixed part of a client: the files of `runtime/`, one after the other, without their imports of each other.
 
+use std::collections::BTreeSet;
+use std::sync::LazyLock;
+
 use super::names::value_name;
 
 /// The parts in TypeScript that every client has.
@@ -28,31 +31,34 @@ const PYTHON_MIRRORS: &str = include_str!("../runtime/python/mirrors.py");
 /// The words before the name of a definition.
 const DEFINING: [&str; 7] = ["class", "interface", "type", "function", "const", "def", "async"];
 
-/// Whether the fixed part has a name that begins with this one.
+/// The endings of the names that belong to a type.
+const ENDINGS: [&str; 14] = [
+    "Key",
+    "Prefix",
+    "Series",
+    "Measures",
+    "Totals",
+    "Numbers",
+    "TotalNumbers",
+    "Rollup",
+    "Group",
+    "Rank",
+    "Definition",
+    "Reader",
+    "Mirrors",
+    "MirrorDefinitions",
+];
+
+/// The names that the fixed part defines, as names of values.
+static FIXED_NAMES: LazyLock<BTreeSet<String>> = LazyLock::new(|| {
+    let names = files().flat_map(str::lines).filter_map(defined_name);
+    names.map(|name| value_name(name.trim_start_matches('_'))).collect()
+});
+
+/// Whether the fixed part has a name that belongs to this type.
 pub(crate) fn has_name_of(type_name: &str) -> bool {
-    let is_own = |name: &str| {
-        let own = name.trim_start_matches('_');
-        let endings = [
-            "Key",
-            "Prefix",
-            "Series",
-            "Measures",
-            "Totals",
-            "Numbers",
-            "TotalNumbers",
-            "Rollup",
-            "Group",
-            "Rank",
-            "Definition",
-            "Reader",
-            "Mirrors",
-            "MirrorDefinitions",
-        ];
-        endings.iter().any(|ending| {
-            own == format!("{type_name}{ending}") || own == value_name(&format!("{type_name}{ending}"))
-        })
-    };
-    files().flat_map(str::lines).filter_map(defined_name).any(is_own)
+    let own = value_name(type_name);
+    ENDINGS.iter().any(|ending| FIXED_NAMES.contains(&format!("{own}{ending}")))
 }
 
 fn files() -> impl Iterator<Item = &'static str> {

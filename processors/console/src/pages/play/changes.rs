@@ -23,7 +23,7 @@ use crate::view::write_form;
 /// The address of the changes after a number.
 pub(crate) const CHANGES: &str = "/play/changes";
 /// The changes that a page has at first, and that follow each time when a reader comes to the end of them: the first paint takes time for each.
-const STEP: usize = 10;
+const STEP: usize = 6;
 /// The changes that a list keeps when new ones appear.
 const SHOWN: usize = 100;
 /// The rollups, keys or paths of a change that a page shows.

@@ -20,7 +20,7 @@ use crate::table::{Cell, PageTable};
 use crate::view::View;
 
 /// The items that are read for a page, of each shard.
-const PAGE_ITEMS: u16 = 50;
+const PAGE_ITEMS: u16 = 25;
 /// The parameter with the sort key after which a page begins.
 const AFTER: &str = "after";
 
