@@ -24,6 +24,7 @@ use afterwrite_local::dynamodb::TableDefinition;
 use afterwrite_model::clock::{Clock as _, SystemClock};
 use afterwrite_model::table::Model;
 use afterwrite_tests::sdk_items::{SdkItem, sdk_item_of_json};
+use afterwrite_tests::size::size;
 use serde_json::Value;
 
 use self::exam::MeteredDeployment;
@@ -118,7 +119,7 @@ fn final_items(sample: &[String]) -> Vec<(String, SdkItem)> {
 async fn predicted_and_measured_units_of_all_demos_differ_by_less_than_five_percent() {
     let now = SystemClock.now().epoch_seconds();
     for workload in workloads::ALL {
-        let size = workload.usual_size / 4;
+        let size = workload.usual_size / size(8, 4);
         let trial = predicted(workload, size, 7, now).await;
         let (units, records) = measured(workload, size, 7, now).await;
         #[expect(clippy::cast_precision_loss, reason = "counts of a demo are far below 2^53")]

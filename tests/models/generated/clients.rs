@@ -10,6 +10,7 @@ use afterwrite_demo::workload::Workload;
 use afterwrite_demo::workloads;
 use afterwrite_model::record::Item;
 use afterwrite_model::table::{MeasureKind, Model, Rollup};
+use afterwrite_tests::size::size;
 use serde_json::{Map, Value, json};
 
 use super::consumers::WorkloadRun;
@@ -17,7 +18,9 @@ use crate::models::clients::toolchain::{ClientFolder, serving};
 use crate::operations::world::{OperationWorld, STATE};
 
 /// Enough for several items of every rollup.
-const SIZE: u64 = 40;
+fn size_of_world() -> u64 {
+    size(24, 40)
+}
 
 /// The rollups of a recount that a reader reads.
 type RollupsByKey<'r> = BTreeMap<&'r RollupKey, &'r MeasureValues>;
@@ -67,11 +70,11 @@ async fn the_clients_answers_equal_the_recount() {
 fn counted(workload: &Workload) -> (Recount, Vec<Item>) {
     if workload.model == Model::DEFAULT_NAME {
         // A looked-up item that is deleted is only found in a batch that has its record: the stream is delivered in order.
-        let world = OperationWorld::new(workload.model, 5, SIZE, 0);
+        let world = OperationWorld::new(workload.model, 5, size_of_world(), 0);
         world.finish();
         return (world.recount(), world.rows(STATE));
     }
-    let mut run = WorkloadRun::new(workload, 5, SIZE);
+    let mut run = WorkloadRun::new(workload, 5, size_of_world());
     run.run_to_end();
     (workload.recount(&run.outcome()), run.state())
 }
