@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::application::CountedApplication;
 use super::browser::{look, print_paints};
 use super::http::{ConsoleClient, encoded};
-use super::matches::{CountedMatches, PLAYERS};
+use super::matches::{CountedMatches, PLAYERS, column};
 
 /// The rollups of a page are checked up to this number.
 const CHECKED: usize = 200;
@@ -76,6 +76,31 @@ fn project_days(application: &CountedApplication) -> [String; 4] {
     ]
 }
 
+/// A list for programs and the pages that it names have every rollup of its partition once.
+fn every_page_names_the_next(application: &CountedApplication, list: &str) {
+    let console = ConsoleClient::of(&application.development);
+    let csv = console.get(&format!("{list}&format=csv"));
+    assert!(csv.head.to_lowercase().contains("; rel=\"next\"\r\n"), "{}", csv.head);
+    let (mut found, mut pages) = (Vec::new(), 0);
+    let mut next = Some(format!("{list}&format=json"));
+    while let Some(address) = next {
+        let page: Value = serde_json::from_str(&console.get(&address).body).unwrap();
+        found.extend(column(&page["rollups"], "SK"));
+        next = page["next"].as_str().map(str::to_owned);
+        pages += 1;
+    }
+    let (_, admin) = list.split_once("v.admin_id=").unwrap();
+    let of_admin = |key: &&RollupKey| {
+        key.0.strip_prefix("ADMIN#").is_some_and(|other| encoded(other) == admin)
+            && key.1.starts_with("ROLLUP#PROJECT#")
+            && key.1.contains("#DAY#")
+    };
+    let expected: Vec<&str> =
+        application.recount.rollups.keys().filter(of_admin).map(|key| key.1.as_str()).collect();
+    assert_eq!(found, expected);
+    assert!(pages > 1, "{pages} page");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs the release binaries and Chromium: run tests/run"]
 async fn pages_of_dev_are_for_everyone() {
@@ -91,6 +116,7 @@ async fn pages_of_dev_are_for_everyone() {
         encoded(&text("PK")),
         encoded(&text("SK"))
     );
+    every_page_names_the_next(&application, &days);
     let pages = [
         ("flow", "/".to_owned()),
         ("rollups", "/rollups".to_owned()),

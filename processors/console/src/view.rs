@@ -26,6 +26,8 @@ pub(crate) struct View {
     pub(crate) parts: Vec<ViewPart>,
     /// The status of its HTML.
     status: StatusCode,
+    /// The address of the next page, if its tables do not have everything.
+    next: Option<String>,
 }
 
 /// A part of a page.
@@ -56,7 +58,7 @@ pub(crate) type ViewResult = Result<View, Error>;
 impl View {
     /// A page without parts.
     pub(crate) fn new(page: Page, title: impl Into<String>) -> Self {
-        Self { page, title: title.into(), parts: Vec::new(), status: StatusCode::OK }
+        Self { page, title: title.into(), parts: Vec::new(), status: StatusCode::OK, next: None }
     }
 
     /// A page for people whose query is wrong: it shows the problem beside the form.
@@ -74,6 +76,11 @@ impl View {
         self.parts.push(ViewPart::Table(table));
     }
 
+    /// Names the page that continues its tables: programs that read this one must not take a part for the whole.
+    pub(crate) fn continue_at(&mut self, next: &str) {
+        self.next = Some(next.to_owned());
+    }
+
     /// Adds a table for machines only.
     pub(crate) fn data(&mut self, table: PageTable) {
         self.parts.push(ViewPart::Data(table));
@@ -82,6 +89,7 @@ impl View {
     /// Adds the parts of another view as one element with this id, which can be replaced.
     pub(crate) fn enclose(&mut self, id: &str, view: Self) {
         self.show(html! { div id=(id) { (view.contents()) } });
+        self.next = self.next.take().or(view.next);
         view.parts.into_iter().for_each(|part| match part {
             ViewPart::Table(table) | ViewPart::Data(table) => self.data(table),
             ViewPart::Shown(_) => {}
@@ -115,7 +123,8 @@ impl View {
             Some("csv") => ViewFormat::Csv,
             Some(_) | None => ViewFormat::Html,
         };
-        match format {
+        let next = self.next.as_ref().and_then(|next| format!("<{next}>; rel=\"next\"").parse().ok());
+        let mut response = match format {
             ViewFormat::Html => {
                 let contents = self.contents();
                 let page = match query.get(PART) {
@@ -126,13 +135,16 @@ impl View {
             }
             ViewFormat::Json => {
                 let tables = self.tables().map(|table| (table.name.to_owned(), table.json()));
-                json_response(StatusCode::OK, &Value::Object(tables.collect::<Map<_, _>>()))
+                let next = self.next.iter().map(|next| ("next".to_owned(), json!(next)));
+                json_response(StatusCode::OK, &Value::Object(tables.chain(next).collect::<Map<_, _>>()))
             }
             ViewFormat::Csv => {
                 let csv = self.tables().next().map(PageTable::csv).unwrap_or_default();
                 ([(header::CONTENT_TYPE, "text/csv; charset=utf-8")], csv).into_response()
             }
-        }
+        };
+        response.headers_mut().extend(next.map(|next| (header::LINK, next)));
+        response
     }
 }
 

@@ -253,3 +253,22 @@ async fn nothing_is_written_into_a_missing_bucket() {
     let buckets: Vec<&str> = buckets.buckets().iter().filter_map(|bucket| bucket.name()).collect();
     assert_eq!(buckets, [BUCKET]);
 }
+
+/// Its file would be that of another key, or in another bucket.
+#[tokio::test]
+async fn a_key_that_is_no_path_of_a_file_is_refused() {
+    let (_server, client) = with_objects(&["a/b"]).await;
+    for key in ["a//b", "a/./b", "a/../a/b", "../other/x", "..", "a/b/", "/a/b"] {
+        let put = client.put_object().bucket(BUCKET).key(key).body(b"x".to_vec().into());
+        assert_eq!(Box::pin(put.send()).await.unwrap_err().code(), Some("InvalidArgument"), "{key}");
+        let copy = client.copy_object().bucket(BUCKET).key(key).copy_source(format!("{BUCKET}/a/b"));
+        assert_eq!(Box::pin(copy.send()).await.unwrap_err().code(), Some("InvalidArgument"), "{key}");
+        let get = client.get_object().bucket(BUCKET).key(key);
+        assert!(Box::pin(get.send()).await.is_err(), "{key}");
+        let delete = client.delete_object().bucket(BUCKET).key(key);
+        assert!(Box::pin(delete.send()).await.is_err(), "{key}");
+    }
+    assert_eq!(listed(&client, "").await, ["a/b"]);
+    let buckets = Box::pin(client.list_buckets().send()).await.unwrap();
+    assert_eq!(buckets.buckets().len(), 1);
+}

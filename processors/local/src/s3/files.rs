@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use s3s::{S3, S3Error, S3Request, S3Response, S3Result, dto};
 use s3s_fs::FileSystem;
 
-use super::list::{self, existing_bucket};
+use super::list::{self, check_key, existing_bucket};
 
 /// A folder with a folder for each bucket.
 #[derive(Debug)]
@@ -32,11 +32,13 @@ impl BucketFiles {
     }
 }
 
-/// Implements the operations. s3s-fs carries out an operation under `passed` or `written`. An operation under `written` demands that the bucket
-/// exists, because s3s-fs creates the bucket of an object that is written.
+/// Implements the operations. s3s-fs carries out an operation under `passed`, `keyed` or `written`. An operation under `keyed` or `written` demands a key
+/// that the name of a file can have; one under `written` also demands that the bucket exists, because s3s-fs creates the bucket of an object that is
+/// written.
 macro_rules! operations {
     (
         passed { $($operation:ident($input:ident) -> $output:ident,)* }
+        keyed { $($keyed:ident($keyed_input:ident) -> $keyed_output:ident,)* }
         written { $($write:ident($write_input:ident) -> $write_output:ident,)* }
         listed { $($list:ident($list_input:ident) -> $list_output:ident,)* }
     ) => {
@@ -52,11 +54,22 @@ macro_rules! operations {
             )*
 
             $(
+                async fn $keyed(
+                    &self,
+                    request: S3Request<dto::$keyed_input>,
+                ) -> S3Result<S3Response<dto::$keyed_output>> {
+                    check_key(&request.input.key)?;
+                    self.files.$keyed(request).await
+                }
+            )*
+
+            $(
                 async fn $write(
                     &self,
                     request: S3Request<dto::$write_input>,
                 ) -> S3Result<S3Response<dto::$write_output>> {
                     existing_bucket(&self.folder, &request.input.bucket)?;
+                    check_key(&request.input.key)?;
                     self.files.$write(request).await
                 }
             )*
@@ -76,20 +89,22 @@ macro_rules! operations {
 operations! {
     passed {
         abort_multipart_upload(AbortMultipartUploadInput) -> AbortMultipartUploadOutput,
-        copy_object(CopyObjectInput) -> CopyObjectOutput,
         create_bucket(CreateBucketInput) -> CreateBucketOutput,
         delete_bucket(DeleteBucketInput) -> DeleteBucketOutput,
-        delete_object(DeleteObjectInput) -> DeleteObjectOutput,
         delete_objects(DeleteObjectsInput) -> DeleteObjectsOutput,
         get_bucket_location(GetBucketLocationInput) -> GetBucketLocationOutput,
-        get_object(GetObjectInput) -> GetObjectOutput,
         head_bucket(HeadBucketInput) -> HeadBucketOutput,
-        head_object(HeadObjectInput) -> HeadObjectOutput,
         list_buckets(ListBucketsInput) -> ListBucketsOutput,
         list_parts(ListPartsInput) -> ListPartsOutput,
     }
+    keyed {
+        delete_object(DeleteObjectInput) -> DeleteObjectOutput,
+        get_object(GetObjectInput) -> GetObjectOutput,
+        head_object(HeadObjectInput) -> HeadObjectOutput,
+    }
     written {
         complete_multipart_upload(CompleteMultipartUploadInput) -> CompleteMultipartUploadOutput,
+        copy_object(CopyObjectInput) -> CopyObjectOutput,
         create_multipart_upload(CreateMultipartUploadInput) -> CreateMultipartUploadOutput,
         put_object(PutObjectInput) -> PutObjectOutput,
         upload_part(UploadPartInput) -> UploadPartOutput,

@@ -221,9 +221,22 @@ fn keys_with_prefix(bucket: &Path, prefix: &str) -> io::Result<Vec<String>> {
 /// The prefix up to its last slash, as a folder within the bucket. `None` if no object can be there: a part of it is empty, `.` or `..`.
 fn prefix_folder(prefix: &str) -> Option<String> {
     let (folder, _) = prefix.split_at(prefix.rfind('/').map_or(0, |position| position + 1));
-    let is_plain =
-        |part: &str| Path::new(part).components().next() == Some(Component::Normal(OsStr::new(part)));
-    folder.split_terminator('/').all(is_plain).then(|| folder.to_owned())
+    folder.split_terminator('/').all(is_file_name).then(|| folder.to_owned())
+}
+
+/// Refuses a key that is no path of a file: another key, or another bucket, would have the same file.
+pub(super) fn check_key(key: &str) -> S3Result<()> {
+    if key.split('/').all(is_file_name) {
+        return Ok(());
+    }
+    Err(s3_error!(
+        InvalidArgument,
+        "The embedded S3 keeps objects as files: no part of a key between slashes is empty, `.` or `..`"
+    ))
+}
+
+fn is_file_name(part: &str) -> bool {
+    Path::new(part).components().next() == Some(Component::Normal(OsStr::new(part)))
 }
 
 /// `None` if there is no such file or folder, because of its name or because it was deleted meanwhile.

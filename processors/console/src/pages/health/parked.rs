@@ -94,6 +94,7 @@ impl ParkedPage {
                 if let Some(next) = next {
                     let address = query.address("/health", [(AFTER, Some(next.as_str()))]);
                     view.show(html! { p { "The first " (PAGE_ITEMS) ". " a href=(address) { "Next page" } } });
+                    view.continue_at(&address);
                 }
                 if !is_empty {
                     view.show(html! {

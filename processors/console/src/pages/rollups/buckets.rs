@@ -82,7 +82,9 @@ pub(super) async fn show(
     let found = RollupReads(&served.context).buckets(shape, asked, &page.buckets).await?;
     let found: BTreeMap<String, StoredRollup> = found.into_iter().collect();
     view.show(html! { h2 { "From " (asked.from) " to " (page.buckets.last().unwrap_or(&asked.to)) } });
-    view.show(page_note(shape, asked, &page, query));
+    let next = page.next.as_deref().map(|next| next_address(asked, next, query));
+    view.show(page_note(shape, asked, &page, next.as_deref()));
+    next.iter().for_each(|next| view.continue_at(next));
     let zeros = query.get(ZEROS).is_some();
     let charted = charted_measures(shape);
     let chosen = query.get(MEASURE).and_then(|name| charted.iter().find(|measure| measure.name == *name));
@@ -124,8 +126,18 @@ fn show_bucket_shares(
     show_share(view, share, title, rollups.collect(), Some(together));
 }
 
+/// The address of the page that begins with a bucket.
+fn next_address(asked: &AskedBuckets, next: &str, query: &PageQuery) -> String {
+    query.address(ROLLUPS_OF, [(FROM, Some(next)), (TO, Some(asked.to.as_str()))])
+}
+
 /// The sentence about the page, and the link to the next one.
-fn page_note(shape: &RollupShape<'_>, asked: &AskedBuckets, page: &BucketPage, query: &PageQuery) -> Markup {
+fn page_note(
+    shape: &RollupShape<'_>,
+    asked: &AskedBuckets,
+    page: &BucketPage,
+    address: Option<&str>,
+) -> Markup {
     let reads =
         if shape.is_ordered_by(asked.bucket) { "by one query of the partition" } else { "by their keys" };
     html! {
@@ -133,9 +145,9 @@ fn page_note(shape: &RollupShape<'_>, asked: &AskedBuckets, page: &BucketPage, q
             (page.buckets.len()) " buckets, read " (reads)
             @if shape.rollup.shards > 1 { " of each of " (shape.rollup.shards) " shards" }
             ". "
-            @if let Some(next) = &page.next {
+            @if let (Some(next), Some(address)) = (&page.next, address) {
                 "A page has no more. "
-                a href=(query.address(ROLLUPS_OF, [(FROM, Some(next.as_str())), (TO, Some(asked.to.as_str()))])) { "Next page, from " (next) }
+                a href=(address) { "Next page, from " (next) }
             }
         }
     }

@@ -60,11 +60,11 @@ pub(super) async fn show(
         show_share(view, &share, SORT_KEY, rollups.collect(), None);
     }
     view.table(table);
-    view.show(html! {
-        @if let Some(next) = &next {
-            p { a href=(query.address(ROLLUPS_OF, [(AFTER, Some(next.as_str()))])) { "Next page" } }
-        }
-        (downloads(query, ROLLUPS_OF))
-    });
+    if let Some(next) = next {
+        let address = query.address(ROLLUPS_OF, [(AFTER, Some(next.as_str()))]);
+        view.show(html! { p { a href=(address) { "Next page" } } });
+        view.continue_at(&address);
+    }
+    view.show(downloads(query, ROLLUPS_OF));
     Ok(())
 }
