@@ -96,7 +96,7 @@ enum Command {
     /// List, show, pause, resume, stop and throttle jobs.
     #[command(
         subcommand,
-        after_help = "Examples:\n  afterwrite jobs list\n  afterwrite jobs set backfill-20260206T101500-042 rate=100"
+        after_help = "Examples:\n  afterwrite jobs list\n  afterwrite jobs set backfill-20260206T101500-042713958 rate=100"
     )]
     Jobs(JobsCommand),
     /// Compare state tables, and switch to a rebuilt one.

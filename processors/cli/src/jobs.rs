@@ -23,27 +23,27 @@ pub enum JobsCommand {
     List(JobListArguments),
     /// Show a job: its plan, progress, totals and what can be done next.
     #[command(
-        after_help = "Examples:\n  afterwrite jobs show backfill-20260206T101500-042 --json\n\nExit codes: 0 success, 2 wrong usage or configuration, 3 the command could not finish."
+        after_help = "Examples:\n  afterwrite jobs show backfill-20260206T101500-042713958 --json\n\nExit codes: 0 success, 2 wrong usage or configuration, 3 the command could not finish."
     )]
     Show(JobArguments),
     /// Pause a job: the process that runs it saves its progress and ends within seconds.
     #[command(
-        after_help = "Examples:\n  afterwrite jobs pause backfill-20260206T101500-042\n\nExit codes: 0 success, 2 wrong usage or configuration, 3 the command could not finish."
+        after_help = "Examples:\n  afterwrite jobs pause backfill-20260206T101500-042713958\n\nExit codes: 0 success, 2 wrong usage or configuration, 3 the command could not finish."
     )]
     Pause(JobArguments),
     /// Resume a job that is paused, has failed, or whose process was killed, in this process.
     #[command(
-        after_help = "Examples:\n  afterwrite jobs resume backfill-20260206T101500-042\n\nAfter a kill, a job can be resumed when its lease has ended, about a minute later. A job is resumed only on the basis that it was planned for: the same model, tables, state table and arguments, and inputs with the same content. A replay of standard input cannot be resumed.\n\nExit codes: 0 the job is done, 1 it found a problem or was paused, 2 wrong usage or configuration, 3 the command could not finish."
+        after_help = "Examples:\n  afterwrite jobs resume backfill-20260206T101500-042713958\n\nAfter a kill, a job can be resumed when its lease has ended, about a minute later. A job is resumed only on the basis that it was planned for: the same model, tables, state table and arguments, and inputs with the same content. A replay of standard input cannot be resumed.\n\nExit codes: 0 the job is done, 1 it found a problem or was paused, 2 wrong usage or configuration, 3 the command could not finish."
     )]
     Resume(ResumeArguments),
     /// Stop a job for good. Its finished work stays.
     #[command(
-        after_help = "Examples:\n  afterwrite jobs stop backfill-20260206T101500-042\n\nExit codes: 0 success, 2 wrong usage or configuration, 3 the command could not finish."
+        after_help = "Examples:\n  afterwrite jobs stop backfill-20260206T101500-042713958\n\nExit codes: 0 success, 2 wrong usage or configuration, 3 the command could not finish."
     )]
     Stop(JobArguments),
     /// Set the rate of a job while it runs: rate=ITEMS a second, or rate=none.
     #[command(
-        after_help = "Examples:\n  afterwrite jobs set backfill-20260206T101500-042 rate=100\n  afterwrite jobs set backfill-20260206T101500-042 rate=none\n\nExit codes: 0 success, 2 wrong usage or configuration, 3 the command could not finish."
+        after_help = "Examples:\n  afterwrite jobs set backfill-20260206T101500-042713958 rate=100\n  afterwrite jobs set backfill-20260206T101500-042713958 rate=none\n\nExit codes: 0 success, 2 wrong usage or configuration, 3 the command could not finish."
     )]
     Set(SetArguments),
 }

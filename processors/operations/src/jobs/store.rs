@@ -366,14 +366,33 @@ fn final_status(job: &JobState, stored: &JobState) -> JobStatus {
     }
 }
 
-/// `backfill-20260206T101500-042`.
+/// `backfill-20260206T101500-042713958`. Jobs that begin in the same second differ in the random digits.
 fn new_id(kind: JobKind, now: Timestamp, clock: &impl Clock) -> String {
     let time: String =
         now.to_string().chars().filter(|character| character.is_ascii_alphanumeric()).collect();
-    format!("{}-{}-{:03}", kind.name(), time.trim_end_matches('Z'), clock.permille())
+    format!("{}-{}-{}", kind.name(), time.trim_end_matches('Z'), random_digits(9, clock))
 }
 
 fn new_owner(now: Timestamp, clock: &impl Clock) -> String {
-    let random: Vec<String> = (0..4).map(|_| format!("{:03}", clock.permille())).collect();
-    format!("{}-{}", now.epoch_ms(), random.concat())
+    format!("{}-{}", now.epoch_ms(), random_digits(12, clock))
+}
+
+fn random_digits(count: usize, clock: &impl Clock) -> String {
+    (0..count.div_ceil(3)).map(|_| format!("{:03}", clock.permille())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use afterwrite_model::clock::SystemClock;
+
+    use super::*;
+
+    #[test]
+    fn jobs_that_begin_in_the_same_second_have_different_ids() {
+        let now = Timestamp::from_epoch_ms(1_770_000_000_000);
+        let ids: BTreeSet<String> = (0..200).map(|_| new_id(JobKind::Verify, now, &SystemClock)).collect();
+        assert_eq!(ids.len(), 200, "{ids:?}");
+    }
 }

@@ -305,7 +305,7 @@ mod tests {
             "verify",
             "repair run:7c1e",
             "repair report:2026-02-06T10:15:00.000Z",
-            "jobs resume verify-20260206T101500-042",
+            "jobs resume verify-20260206T101500-042713958",
         ] {
             let command = OfferedCommand::of(offered).unwrap_or_else(|error| panic!("{offered}: {error}"));
             assert_eq!(command.name(), offered);
