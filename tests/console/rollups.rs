@@ -215,6 +215,11 @@ fn partitions_are_listed_page_by_page(counted: &CountedMatches) {
         let after = counted.console.json(&format!("{season}&after={}", encoded(key)));
         assert_eq!(column(&after["rollups"], "SK"), keys[place + 1..]);
     }
+    for wrong in ["ROUND%231".to_owned(), format!("PLAYER%23{}", "x".repeat(1_024))] {
+        let refused = counted.console.get(&format!("{season}&after={wrong}"));
+        assert_eq!(refused.status, 400);
+        assert!(refused.body.contains("the list has no such sort key"), "{}", refused.body);
+    }
     let hours = counted.console.json("/rollups/of?name=hour&v.game=go");
     let expected: Vec<String> = by_hour("go").into_keys().map(|hour| format!("HOUR#{hour}")).collect();
     assert_eq!(column(&hours["rollups"], "SK"), expected, "the shards are added up");

@@ -253,6 +253,9 @@ pub fn report_table(report: &JobReport) -> String {
     if let Some(searched) = &report.plan.searched {
         table.add_row(["searched".to_owned(), searched.clone()]);
     }
+    if let Some(from) = &report.resumable_from {
+        table.add_row(["can be resumed from, at the latest".to_owned(), from.clone()]);
+    }
     if let Some(failure) = &report.failure {
         table.add_row(["failure".to_owned(), failure.clone()]);
     }

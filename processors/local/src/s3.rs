@@ -19,6 +19,7 @@
 
 mod files;
 mod list;
+mod paths;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

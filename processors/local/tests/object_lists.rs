@@ -7,7 +7,7 @@ use aws_sdk_s3::Client;
 use aws_sdk_s3::config::{Builder, Credentials};
 use aws_sdk_s3::error::ProvideErrorMetadata as _;
 use aws_sdk_s3::operation::list_objects_v2::ListObjectsV2Output;
-use aws_sdk_s3::types::{CommonPrefix, EncodingType, Object};
+use aws_sdk_s3::types::{CommonPrefix, Delete, EncodingType, Object, ObjectIdentifier};
 
 const BUCKET: &str = "lists";
 
@@ -258,7 +258,9 @@ async fn nothing_is_written_into_a_missing_bucket() {
 #[tokio::test]
 async fn a_key_that_is_no_path_of_a_file_is_refused() {
     let (_server, client) = with_objects(&["a/b"]).await;
-    for key in ["a//b", "a/./b", "a/../a/b", "../other/x", "..", "a/b/", "/a/b"] {
+    let long = "x".repeat(256);
+    let wrong = ["a//b", "a/./b", "a/../a/b", "../other/x", "..", "a/b/", "/a/b", &long];
+    for key in wrong {
         let put = client.put_object().bucket(BUCKET).key(key).body(b"x".to_vec().into());
         assert_eq!(Box::pin(put.send()).await.unwrap_err().code(), Some("InvalidArgument"), "{key}");
         let copy = client.copy_object().bucket(BUCKET).key(key).copy_source(format!("{BUCKET}/a/b"));
@@ -268,6 +270,15 @@ async fn a_key_that_is_no_path_of_a_file_is_refused() {
         let delete = client.delete_object().bucket(BUCKET).key(key);
         assert!(Box::pin(delete.send()).await.is_err(), "{key}");
     }
+    assert_eq!(listed(&client, "").await, ["a/b"]);
+    let objects = wrong.into_iter().chain(["missing"]);
+    let objects = objects.map(|key| ObjectIdentifier::builder().key(key).build().unwrap()).collect();
+    let delete = Delete::builder().set_objects(Some(objects)).build().unwrap();
+    let deleted = Box::pin(client.delete_objects().bucket(BUCKET).delete(delete).send()).await.unwrap();
+    let errors: Vec<_> = deleted.errors().iter().map(|error| error.key().unwrap()).collect();
+    assert_eq!(errors, wrong);
+    assert!(deleted.errors().iter().all(|error| error.code() == Some("InvalidArgument")), "{deleted:?}");
+    assert_eq!(deleted.deleted().iter().map(|object| object.key().unwrap()).collect::<Vec<_>>(), ["missing"]);
     assert_eq!(listed(&client, "").await, ["a/b"]);
     let buckets = Box::pin(client.list_buckets().send()).await.unwrap();
     assert_eq!(buckets.buckets().len(), 1);

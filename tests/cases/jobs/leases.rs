@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use afterwrite_operations::jobs::{JobBasis, JobReport, JobStatus};
+use afterwrite_operations::jobs::{JobBasis, JobControl, JobReport, JobStatus};
 
 use super::store::{NOW, new_job, store, tables};
 
@@ -42,4 +42,21 @@ async fn a7_a_killed_job_is_resumed_a_minute_of_dynamodb_later_by_any_machine() 
         let acquired = other.acquire(&id, &JobBasis::default()).await.unwrap();
         assert_eq!(acquired.state.status, JobStatus::Running);
     }
+}
+
+#[tokio::test]
+async fn a7_a_killed_job_that_is_paused_names_the_time_from_which_it_can_be_resumed() {
+    let tables = tables();
+    let store = store(&tables, NOW.plus(MINUTES));
+    let id = store.create(new_job(1)).await.unwrap().id;
+    store.acquire(&id, &JobBasis::default()).await.unwrap();
+    let report = JobReport::of(&store.load(&id).await.unwrap());
+    assert_eq!(report.resumable_from, None, "it runs");
+    let paused = JobReport::of(&store.control(&id, JobControl::Pause).await.unwrap());
+    assert_eq!(paused.resumable_from.as_deref(), Some("2026-02-02T02:41:00Z"));
+    assert!(!paused.next_steps.iter().any(|step| step.contains("resume")), "{:?}", paused.next_steps);
+    tables.set_time(NOW.plus(Duration::from_secs(61)));
+    let ended = JobReport::of(&store.load(&id).await.unwrap());
+    assert_eq!(ended.resumable_from, None);
+    assert!(ended.next_steps[0].starts_with("afterwrite jobs resume"), "{:?}", ended.next_steps);
 }

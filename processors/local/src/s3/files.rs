@@ -6,7 +6,8 @@ use async_trait::async_trait;
 use s3s::{S3, S3Error, S3Request, S3Response, S3Result, dto};
 use s3s_fs::FileSystem;
 
-use super::list::{self, check_key, existing_bucket};
+use super::list;
+use super::paths::{check_key, existing_bucket, take_wrong_keys};
 
 /// A folder with a folder for each bucket.
 #[derive(Debug)]
@@ -33,7 +34,7 @@ impl BucketFiles {
 }
 
 /// Implements the operations. s3s-fs carries out an operation under `passed`, `keyed` or `written`. An operation under `keyed` or `written` demands a key
-/// that the name of a file can have; one under `written` also demands that the bucket exists, because s3s-fs creates the bucket of an object that is
+/// that the name of a file can have, as `DeleteObjects` does of each key; one under `written` also demands that the bucket exists, because s3s-fs creates the bucket of an object that is
 /// written.
 macro_rules! operations {
     (
@@ -82,6 +83,16 @@ macro_rules! operations {
                     self.read(move |folder| list::$list(folder, request.input)).await
                 }
             )*
+
+            async fn delete_objects(
+                &self,
+                mut request: S3Request<dto::DeleteObjectsInput>,
+            ) -> S3Result<S3Response<dto::DeleteObjectsOutput>> {
+                let errors = take_wrong_keys(&mut request.input);
+                let mut response = self.files.delete_objects(request).await?;
+                response.output.errors.get_or_insert_default().extend(errors);
+                Ok(response)
+            }
         }
     };
 }
@@ -91,7 +102,6 @@ operations! {
         abort_multipart_upload(AbortMultipartUploadInput) -> AbortMultipartUploadOutput,
         create_bucket(CreateBucketInput) -> CreateBucketOutput,
         delete_bucket(DeleteBucketInput) -> DeleteBucketOutput,
-        delete_objects(DeleteObjectsInput) -> DeleteObjectsOutput,
         get_bucket_location(GetBucketLocationInput) -> GetBucketLocationOutput,
         head_bucket(HeadBucketInput) -> HeadBucketOutput,
         list_buckets(ListBucketsInput) -> ListBucketsOutput,

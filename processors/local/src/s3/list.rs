@@ -2,9 +2,8 @@
 //!
 //! A list reads the folder of its prefix, up to the last slash, and the folders within it. s3s-fs keeps its own files outside the buckets.
 
-use std::ffi::OsStr;
 use std::io;
-use std::path::{Component, Path, PathBuf};
+use std::path::Path;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -14,6 +13,8 @@ use s3s::dto::{
     Object, Timestamp,
 };
 use s3s::{S3Error, S3Result, s3_error};
+
+use super::paths::{existing_bucket, is_file_name};
 
 /// The names on the largest page.
 const LARGEST_PAGE: i32 = 1_000;
@@ -67,16 +68,6 @@ pub(super) fn list_objects(folder: &Path, input: ListObjectsInput) -> S3Result<L
         encoding_type: input.encoding_type,
         ..ListObjectsOutput::default()
     })
-}
-
-/// The folder of a bucket.
-///
-/// # Errors
-/// `NoSuchBucket` if it does not exist.
-pub(super) fn existing_bucket(folder: &Path, name: &str) -> S3Result<PathBuf> {
-    let bucket = folder.join(name);
-    let is_there = bucket.is_dir();
-    is_there.then_some(bucket).ok_or_else(|| s3_error!(NoSuchBucket, "The specified bucket does not exist"))
 }
 
 /// The encoding of names in a response.
@@ -222,21 +213,6 @@ fn keys_with_prefix(bucket: &Path, prefix: &str) -> io::Result<Vec<String>> {
 fn prefix_folder(prefix: &str) -> Option<String> {
     let (folder, _) = prefix.split_at(prefix.rfind('/').map_or(0, |position| position + 1));
     folder.split_terminator('/').all(is_file_name).then(|| folder.to_owned())
-}
-
-/// Refuses a key that is no path of a file: another key, or another bucket, would have the same file.
-pub(super) fn check_key(key: &str) -> S3Result<()> {
-    if key.split('/').all(is_file_name) {
-        return Ok(());
-    }
-    Err(s3_error!(
-        InvalidArgument,
-        "The embedded S3 keeps objects as files: no part of a key between slashes is empty, `.` or `..`"
-    ))
-}
-
-fn is_file_name(part: &str) -> bool {
-    Path::new(part).components().next() == Some(Component::Normal(OsStr::new(part)))
 }
 
 /// `None` if there is no such file or folder, because of its name or because it was deleted meanwhile.

@@ -81,6 +81,8 @@ pub struct JobReport {
     pub updated_at: String,
     /// Until when a process holds it.
     pub lease_until: Option<String>,
+    /// From when a paused job can be resumed at the latest, while a process still holds it.
+    pub resumable_from: Option<String>,
     /// Why it failed.
     pub failure: Option<String>,
     /// Its wait.
@@ -134,6 +136,7 @@ impl JobReport {
             started_at: job.started_at.map(|at| at.to_string()),
             updated_at: job.updated_at.to_string(),
             lease_until: job.lease.as_ref().map(|lease| lease.until.to_string()),
+            resumable_from: job.resumable_from().map(|from| from.to_string()),
             failure: job.failure.clone(),
             waiting: running_wait(job).map(|wait| WaitReport::of(&wait)),
             next_steps: NextStep::all_of(job).into_iter().map(|step| step.command(job)).collect(),

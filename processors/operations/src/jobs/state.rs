@@ -118,6 +118,13 @@ impl JobState {
         self.lease.as_ref().is_some_and(|lease| !lease.has_ended)
     }
 
+    /// The time from which a paused job can be resumed at the latest: the end of the lease of a process that saves its progress, or was killed.
+    #[must_use]
+    pub fn resumable_from(&self) -> Option<Timestamp> {
+        let is_ending = self.status == JobStatus::Paused && self.has_process() && self.can_be_continued();
+        self.lease.as_ref().filter(|_| is_ending).map(|lease| lease.until)
+    }
+
     /// Whether the last process of the job ended before it had saved its last steps: it was killed, or a step failed. A process that is
     /// paused gives up its lease once everything is saved; `jobs pause` alone, after a kill, leaves the lease.
     pub(super) fn has_unsaved_end(&self) -> bool {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use afterwrite_model::{Error, ErrorKind, Result};
-use afterwrite_operations::jobs::{JobControl, JobReport, JobState, JobStatus, NextStep};
+use afterwrite_operations::jobs::{JobControl, JobReport, JobState, NextStep};
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{Html, IntoResponse as _, Response};
@@ -102,9 +102,8 @@ fn facts(job: &JobState) -> PageTable {
         add("started", Cell::Time(started));
     }
     add("saved last", Cell::Time(job.updated_at));
-    let is_ending = job.status == JobStatus::Paused && job.has_process() && job.can_be_continued();
-    if let Some(lease) = job.lease.as_ref().filter(|_| is_ending) {
-        add("can be resumed from, at the latest", Cell::Time(lease.until));
+    if let Some(from) = job.resumable_from() {
+        add("can be resumed from, at the latest", Cell::Time(from));
     }
     if let Some(failure) = &job.failure {
         add("problem", Cell::text(failure.as_str()));

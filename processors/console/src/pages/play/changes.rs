@@ -111,17 +111,21 @@ pub(super) fn list(served: &Served, board: &DevBoard, filter: &ChangeFilter) -> 
         (mark_field(filter, false))
         (poller(filter, board.changes.newest()))
         ol id="changes" class="changes" data-most=(SHOWN) { (older(served, board, filter, filter.before)) }
-        p class="empty" { (if_empty(filter)) }
+        p class="empty" { (if_empty(board, filter)) }
         p class="quiet" { "This process keeps the newest 500 changes: " a href=(filter.json_address()) { "JSON" } }
     }
 }
 
 /// The text below a list without changes. The style hides it once there is one.
-fn if_empty(filter: &ChangeFilter) -> &'static str {
-    if filter.text.is_some() {
-        "No change has this text yet."
-    } else {
-        "No change was counted yet. Write the item of the editor, or use the variables that the command printed."
+fn if_empty(board: &DevBoard, filter: &ChangeFilter) -> &'static str {
+    let is_older = filter.before <= board.changes.newest();
+    match (is_older, filter.text.is_some()) {
+        (true, true) => "No older change has this text.",
+        (true, false) => "No older change is kept.",
+        (false, true) => "No change has this text yet.",
+        (false, false) => {
+            "No change was counted yet. Write the item of the editor, or use the variables that the command printed."
+        }
     }
 }
 

@@ -2,8 +2,9 @@
 
 use afterwrite_client::ReaderMeasure;
 use afterwrite_ledger::state::SORT_KEY;
-use afterwrite_model::Result;
+use afterwrite_model::effect::MAX_SORT_KEY;
 use afterwrite_model::harmless::harmless;
+use afterwrite_model::{Error, ErrorKind, Result};
 use maud::html;
 
 use super::downloads::downloads;
@@ -33,7 +34,8 @@ pub(super) async fn show(
     query: &PageQuery,
 ) -> Result<()> {
     let reads = RollupReads(&served.context);
-    let (rollups, next) = reads.listed(shape, (partition, beginning), query.get(AFTER), PAGE_ITEMS).await?;
+    let after = sort_key_before_page(query, beginning)?;
+    let (rollups, next) = reads.listed(shape, (partition, beginning), after, PAGE_ITEMS).await?;
     let measures: Vec<&ReaderMeasure> = shape.reader.measures.iter().collect();
     let names = measures.iter().map(|measure| measure.name.as_str());
     let columns: Vec<&str> = [SORT_KEY].into_iter().chain(names).collect();
@@ -67,4 +69,16 @@ pub(super) async fn show(
     }
     view.show(downloads(query, ROLLUPS_OF));
     Ok(())
+}
+
+/// The sort key after which the page begins; `None` for the first page. DynamoDB takes only a key that the list can have.
+fn sort_key_before_page<'q>(query: &'q PageQuery, beginning: &str) -> Result<Option<&'q str>> {
+    match query.get(AFTER) {
+        Some(after) if !after.starts_with(beginning) || after.len() > MAX_SORT_KEY => {
+            Err(Error::new(ErrorKind::Configuration, "the list has no such sort key")
+                .with("parameter", AFTER)
+                .hint("Begin with the first page: leave the parameter out"))
+        }
+        after => Ok(after),
+    }
 }
