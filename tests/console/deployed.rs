@@ -12,8 +12,8 @@ use afterwrite_tests::programs::program;
 use afterwrite_tests::sdk::sdk_config;
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::{
-    AttributeDefinition, BillingMode, KeySchemaElement, KeyType, ScalarAttributeType, StreamSpecification,
-    StreamViewType,
+    AttributeDefinition, BillingMode, KeySchemaElement, KeyType, PutRequest, ScalarAttributeType,
+    StreamSpecification, StreamViewType, WriteRequest,
 };
 
 use super::browser::look;
@@ -35,7 +35,7 @@ impl Drop for RunningConsole {
     }
 }
 
-/// A shop on moto: its tables, orders of 4 customers (40, unless a test wants more), and a bucket.
+/// A shop on moto: its tables, orders of 4 customers (40, unless a test wants fewer), and a bucket.
 pub(super) struct DeployedShop {
     moto: MotoServer,
     model: String,
@@ -76,6 +76,21 @@ impl DeployedShop {
         // One segment after the other: a backfill of several at once has lost counts here, and moto is not made for concurrent transactions.
         shop.succeed(&["backfill", "--yes", "--without-recovery", "--segments", "1", "--workers", "1"]);
         shop
+    }
+
+    /// Adds notes of the 4 customers, which no rollup counts. Moto copies a whole table for each write of a transaction, so as many orders
+    /// would take a minute.
+    async fn add_notes(&self, notes: usize) {
+        let mut requests = Vec::new();
+        for note in 0..notes {
+            let customer = text(&format!("CUSTOMER#c{}", note % 4));
+            let put = PutRequest::builder().item("PK", customer).item("SK", text(&format!("NOTE#{note:03}")));
+            requests.push(WriteRequest::builder().put_request(put.build().unwrap()).build());
+        }
+        for batch in requests.chunks(25) {
+            let write = self.client().batch_write_item().request_items("Corner", batch.to_vec());
+            write.send().await.unwrap();
+        }
     }
 
     async fn disable_stream(&self) {
@@ -209,7 +224,8 @@ fn check_numbers(console: &ConsoleClient) {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs the release binaries and moto: run tests/run"]
 async fn contributors_of_a_deployment_are_found_page_by_page() {
-    let shop = DeployedShop::with_orders(620).await;
+    let shop = DeployedShop::new().await;
+    shop.add_notes(580).await;
     let running = shop.console(&["--listen", "127.0.0.1:0"]);
     let console = ConsoleClient::at(&running.url);
     let key = "pk=CUSTOMER%23c1&sk=TOTAL";
@@ -231,7 +247,7 @@ async fn contributors_of_a_deployment_are_found_page_by_page() {
     let page = step(2);
     let progress = &page["progress"][0];
     assert_eq!((&progress["items_read"], &progress["complete"]), (&"620".into(), &"yes".into()), "{page}");
-    assert_eq!(progress["contributors"], "155", "{page}");
+    assert_eq!(progress["contributors"], "10", "{page}");
     for sum in page["sums"].as_array().unwrap() {
         assert_eq!(sum["comparison"]["verdict"], "good", "{page}");
     }

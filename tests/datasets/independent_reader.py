@@ -18,6 +18,7 @@ Needs duckdb and sqlglot (PyPI).
 import argparse
 import datetime
 import decimal
+import functools
 import json
 import math
 import pathlib
@@ -68,6 +69,7 @@ def sql_files(folder, kind):
     return files
 
 
+@functools.cache
 def translated(file):
     """The statement of a file, parsed as Athena's."""
     statements = sqlglot.parse(file.read_text(), read="athena")
@@ -105,7 +107,7 @@ def create_files(connection, name, folder, snapshot):
             sys.exit(f"{folder}: columns that the table does not have: {', '.join(unknown)}")
         cast = ", ".join(f'cast("{column}" AS {columns[column]}) AS "{column}"' for column in found)
         source += f" UNION ALL BY NAME SELECT {cast} FROM {read}"
-    connection.execute(f'CREATE VIEW "{name}" AS {source}')
+    connection.execute(f'CREATE OR REPLACE VIEW "{name}" AS {source}')
 
 
 def nothing(columns):
@@ -148,25 +150,29 @@ def refuse_unfit_columns(connection, paths):
 
 def refuse_wrong_statistics(connection, folder, snapshot):
     """Compares the size, the number of rows and the bounds of positions of every file with the log."""
+    paths = [str(folder / path) for path in snapshot.files]
+    found = connection.execute(
+        'SELECT filename, count(*), min("_position"), max("_position"), min("_changed_at"), count(*) - count("_changed_at")'
+        " FROM read_parquet(?, filename = true, union_by_name = true) GROUP BY filename",
+        [paths],
+    ).fetchall()
+    found = {name: statistics for name, *statistics in found}
     for path, add in snapshot.files.items():
-        statistics = json.loads(add["stats"])
-        found = connection.execute(
-            'SELECT count(*), min("_position"), max("_position"), min("_changed_at"), count(*) - count("_changed_at")'
-            " FROM read_parquet(?)",
-            [str(folder / path)],
-        ).fetchone()
+        statistics, file = json.loads(add["stats"]), folder / path
+        # A file without rows is not found.
+        rows, least, greatest, changed, unknown = found.get(str(file), (0, None, None, None, 0))
         low, high = statistics["minValues"], statistics["maxValues"]
-        changed = value(found[3])
+        changed = value(changed)
         is_right = (
-            add["size"] == (folder / path).stat().st_size
-            and found[0] == statistics["numRecords"]
-            and low["_position"] <= found[1]
-            and found[2] <= high["_position"]
-            and found[4] == statistics["nullCount"]["_changed_at"]
+            add["size"] == file.stat().st_size
+            and rows == statistics["numRecords"]
+            and low["_position"] <= least
+            and greatest <= high["_position"]
+            and unknown == statistics["nullCount"]["_changed_at"]
             and (changed is None or low["_changed_at"].replace(".000Z", "Z") == changed)
         )
         if not is_right:
-            sys.exit(f"{path}: {found} and {add['size']} bytes are not what the log says: {statistics}")
+            sys.exit(f"{path}: {found.get(str(file))} and {add['size']} bytes are not what the log says: {statistics}")
 
 
 def create_view(connection, file):

@@ -20,10 +20,10 @@ import independent_reader as reader
 
 def main():
     sql, name = pathlib.Path(sys.argv[1]), sys.argv[2]
+    connection = duckdb.connect(config={"threads": 1})
+    connection.execute("SET TimeZone = 'UTC'")
     for line in sys.stdin:
         bucket = pathlib.Path(line.rstrip("\n"))
-        connection = duckdb.connect(config={"threads": 1})
-        connection.execute("SET TimeZone = 'UTC'")
         versions = {}
         for table in (name, f"{name}_log"):
             reader.create_table(connection, sql / "tables" / f"{table}.sql", bucket)

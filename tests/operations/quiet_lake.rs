@@ -53,7 +53,7 @@ where
 {
     let units = verify_units(&world.model(), &arguments);
     let state = VerifyTask::new(world.context(tables.clone()), arguments.clone());
-    let check = DatasetCheck::new(judge(world, bucket, tables, TOLERANCE), arguments).unwrap();
+    let check = DatasetCheck::new(judge(world, bucket, tables, TOLERANCE), arguments);
     let job = VerifyJob::new(state, Some(check), DatasetCoverage::Compared);
     let done = run(world, JobKind::Verify, units, &job).await;
     job.report(&done.totals)

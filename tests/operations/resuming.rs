@@ -147,7 +147,7 @@ impl DriftedWorld {
         let world = &self.world;
         let state = VerifyTask::new(world.context(tables.clone()), arguments.clone());
         let rows = judge(world, Arc::clone(&self.objects), tables.clone(), TOLERANCE);
-        let check = DatasetCheck::new(rows, arguments).unwrap();
+        let check = DatasetCheck::new(rows, arguments);
         let journal = JobJournal::new(JobStore::new(tables, world.clock, Arc::from(STATE)), id);
         let job = VerifyJob::new(state, Some(check), DatasetCoverage::Compared).with_journal(journal);
         let running = async {

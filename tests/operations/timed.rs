@@ -46,7 +46,7 @@ async fn verify(
     let deadline: Timestamp = world.clock.now().plus(time);
     let state = VerifyTask::new(world.context(Arc::clone(world)), arguments.clone());
     let rows = judge(world, Arc::clone(objects), Arc::clone(world), TOLERANCE).until(deadline);
-    let check = DatasetCheck::new(rows, arguments.clone()).unwrap();
+    let check = DatasetCheck::new(rows, arguments.clone());
     let job = VerifyJob::new(state.until(deadline), Some(check), DatasetCoverage::Compared);
     let timed = TimedVerification { job: &job, clock: &world.clock, deadline, tolerance: TOLERANCE };
     let done = timed.run(verify_units(&world.model(), &arguments)).await.unwrap();

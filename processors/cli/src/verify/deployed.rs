@@ -109,7 +109,7 @@ async fn task(deployment: &Deployment, arguments: &VerifyArguments, id: &str) ->
         Some(bucket) => {
             let tolerance = Duration::from_secs(arguments.tolerance_seconds);
             let judge = dataset_judge(deployment, bucket, deployment.patient_tables(), tolerance).await?;
-            Some(DatasetCheck::new(judge, arguments.clone())?)
+            Some(DatasetCheck::new(judge, arguments.clone()))
         }
         None => None,
     };

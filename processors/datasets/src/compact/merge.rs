@@ -3,10 +3,10 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
-use std::fs::File;
 
 use afterwrite_model::Result;
 use arrow_array::RecordBatch;
+use tempfile::SpooledTempFile;
 
 use super::batches::{RowPlace, gather_rows, unsortable};
 use super::filter::RowFilter;
@@ -42,7 +42,7 @@ impl<'o> RunMerger<'o> {
     /// Merges the runs of these files.
     pub(super) fn new(
         order: &'o RowOrder,
-        files: Vec<File>,
+        files: Vec<SpooledTempFile>,
         batch_rows: usize,
         filter: RowFilter<RowPlace>,
     ) -> Result<Self> {

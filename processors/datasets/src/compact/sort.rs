@@ -5,10 +5,9 @@
 //! eight bytes are sorted by the next eight after the first byte in which they differ, and so on. So most comparisons compare
 //! neighbouring numbers and touch no row.
 
-use std::fs::File;
-
 use afterwrite_model::Result;
 use arrow_array::RecordBatch;
+use tempfile::SpooledTempFile;
 
 use super::batches::{BATCH_BYTES, RowPlace, gather_rows, rows_per_batch, unsortable};
 use super::filter::{DroppedRows, RowFilter, RowSelection};
@@ -36,7 +35,7 @@ pub(super) struct RowSorter<'o> {
     /// The size and number of all rows that were pushed: they tell the size of one row.
     bytes: u64,
     rows: u64,
-    spilled: Vec<File>,
+    spilled: Vec<SpooledTempFile>,
     /// Rows dropped from the spilled runs.
     dropped: DroppedRows,
 }

@@ -1,27 +1,22 @@
-//! Temporary files: the work folder, and spilling record batches (Arrow IPC, uncompressed).
+//! Temporary files: the work folder, and spilling record batches (Arrow IPC, uncompressed; few rows stay in memory).
 //!
 //! Files of the work folder have names, because they are uploaded by their paths. A process that is killed cannot remove them, so a
 //! work folder has a file that its process has locked, and the next process removes folders whose file is not locked any more.
 
 use std::fs::File;
-use std::io::{BufReader, BufWriter, Seek as _, SeekFrom};
+use std::io::{BufReader, BufWriter, Seek as _};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Once};
 
 use afterwrite_model::{Error, ErrorKind, Result};
 use arrow_array::RecordBatch;
 use arrow_ipc::reader::StreamReader;
 use arrow_ipc::writer::StreamWriter;
 use arrow_schema::Schema;
-use tempfile::TempDir;
+use tempfile::{SpooledTempFile, TempDir, spooled_tempfile};
 
 const BUFFER_BYTES: usize = 256 * 1024;
-
-/// A temporary file without a name. The system removes it when its process ends.
-fn temporary_file() -> Result<File> {
-    tempfile::tempfile().map_err(temporary_file_error)
-}
 
 /// The error of a temporary file that cannot be written or read.
 pub(super) fn temporary_file_error(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
@@ -46,14 +41,16 @@ struct OwnedFolder {
 }
 
 impl WorkFolder {
-    /// A new folder in the system's folder of temporary files; removes the folders of processes that were killed.
+    /// A new folder in the system's folder of temporary files. The first one of a process removes the folders of processes that were killed.
     pub(super) fn create() -> Result<Self> {
-        Self::create_in(&std::env::temp_dir())
+        static FIRST: Once = Once::new();
+        let parent = std::env::temp_dir();
+        FIRST.call_once(|| remove_abandoned_folders(&parent));
+        Self::create_in(&parent)
     }
 
-    /// A new folder in another folder; removes the folders there of processes that were killed.
+    /// A new folder in another folder.
     pub(super) fn create_in(parent: &Path) -> Result<Self> {
-        remove_abandoned_folders(parent);
         loop {
             let folder =
                 tempfile::Builder::new().prefix(FOLDER).tempdir_in(parent).map_err(temporary_file_error)?;
@@ -75,7 +72,7 @@ impl WorkFolder {
 }
 
 /// Removes work folders whose process has ended. A folder that cannot be removed is left, which has no effect on this process.
-fn remove_abandoned_folders(parent: &Path) {
+pub(super) fn remove_abandoned_folders(parent: &Path) {
     let Ok(entries) = std::fs::read_dir(parent) else { return };
     for entry in entries.flatten() {
         if !entry.file_name().to_string_lossy().starts_with(FOLDER) {
@@ -124,27 +121,28 @@ impl Drop for WorkFile {
     }
 }
 
-/// Writes batches to a temporary file, which is positioned at its beginning.
+/// Writes batches to a temporary file without a name, which is positioned at its beginning. The system removes the file when its process
+/// ends.
 pub(super) fn spill_batches(
     schema: &Schema,
     mut next_batch: impl FnMut() -> Result<Option<RecordBatch>>,
-) -> Result<File> {
-    let file = BufWriter::with_capacity(BUFFER_BYTES, temporary_file()?);
+) -> Result<SpooledTempFile> {
+    let file = BufWriter::with_capacity(BUFFER_BYTES, spooled_tempfile(BUFFER_BYTES));
     let mut writer = StreamWriter::try_new(file, schema).map_err(temporary_file_error)?;
     while let Some(batch) = next_batch()? {
         writer.write(&batch).map_err(temporary_file_error)?;
     }
     let file = writer.into_inner().map_err(temporary_file_error)?;
     let mut file = file.into_inner().map_err(|error| temporary_file_error(error.into_error()))?;
-    file.seek(SeekFrom::Start(0)).map_err(temporary_file_error)?;
+    file.rewind().map_err(temporary_file_error)?;
     Ok(file)
 }
 
 /// Reads the batches of a temporary file.
-pub(super) struct SpilledBatches(StreamReader<BufReader<File>>);
+pub(super) struct SpilledBatches(StreamReader<BufReader<SpooledTempFile>>);
 
 impl SpilledBatches {
-    pub(super) fn open(file: File) -> Result<Self> {
+    pub(super) fn open(file: SpooledTempFile) -> Result<Self> {
         let file = BufReader::with_capacity(BUFFER_BYTES, file);
         StreamReader::try_new(file, None).map(Self).map_err(temporary_file_error)
     }
@@ -165,9 +163,11 @@ mod tests {
 
     #[test]
     fn processes_that_begin_at_once_remove_no_folder_that_is_used() {
+        let parent = tempfile::tempdir().unwrap();
         let begin = || {
             for _ in 0..300 {
-                let file = WorkFolder::create().unwrap().new_file();
+                remove_abandoned_folders(parent.path());
+                let file = WorkFolder::create_in(parent.path()).unwrap().new_file();
                 file.create().unwrap().write_all(b"rows").unwrap();
                 assert_eq!(std::fs::read(file.path()).unwrap(), b"rows");
             }

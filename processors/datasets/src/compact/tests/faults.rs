@@ -5,6 +5,7 @@ use std::sync::Mutex;
 
 use serde_json::Value;
 
+use super::super::temporary::{WorkFolder, remove_abandoned_folders};
 use super::watched::{BucketCheck, WatchedBucket};
 use super::*;
 
@@ -293,7 +294,10 @@ impl Clock for SteppingClock {
 fn the_files_of_a_killed_process_are_removed_and_those_of_a_living_one_stay() {
     // A folder of its own: in the system's folder, another process may be removing the abandoned folder at this moment.
     let parent = tempfile::tempdir().unwrap();
-    let work_folder = || super::super::temporary::WorkFolder::create_in(parent.path()).unwrap();
+    let work_folder = || {
+        remove_abandoned_folders(parent.path());
+        WorkFolder::create_in(parent.path()).unwrap()
+    };
     let abandoned = parent.path().join("afterwrite-compactor-of-a-killed-process");
     std::fs::create_dir(&abandoned).unwrap();
     std::fs::write(abandoned.join("lock"), "").unwrap();

@@ -1,14 +1,15 @@
-//! Temporary files of digests, by a hash of the key: those of one key are in one file, and one file at a time fits into memory.
+//! Temporary files of digests, by a hash of the key: digests of one key are in one file, and one file at a time fits into memory. A small
+//! file stays in memory.
 
 use std::collections::HashMap;
-use std::fs::File;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
-use std::io::{BufRead as _, BufReader, BufWriter, Seek as _, SeekFrom, Write as _};
+use std::io::{BufRead as _, BufReader, BufWriter, Seek as _, Write as _};
 use std::sync::{Mutex, PoisonError};
 
 use afterwrite_datasets::row_values::RowDigest;
 use afterwrite_model::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
+use tempfile::{SpooledTempFile, spooled_tempfile};
 
 use super::keys::DatasetKey;
 
@@ -41,17 +42,14 @@ type SpilledLine = (DatasetKey, RowSide, String, (u64, u64, bool));
 /// The files.
 #[derive(Debug)]
 pub(super) struct DigestSpill {
-    files: Vec<Mutex<BufWriter<File>>>,
+    files: Vec<Mutex<BufWriter<SpooledTempFile>>>,
 }
 
 impl DigestSpill {
     /// Empty files. They have no names: they are gone when the process is.
-    pub(super) fn create() -> Result<Self> {
-        let file = |_| {
-            let file = tempfile::tempfile().map_err(unusable)?;
-            Ok(Mutex::new(BufWriter::with_capacity(BUFFER_BYTES, file)))
-        };
-        Ok(Self { files: (0..FILES).map(file).collect::<Result<_>>()? })
+    pub(super) fn new() -> Self {
+        let file = || BufWriter::with_capacity(BUFFER_BYTES, spooled_tempfile(BUFFER_BYTES));
+        Self { files: (0..FILES).map(|_| Mutex::new(file())).collect() }
     }
 
     /// Adds a row of a key.
@@ -73,8 +71,8 @@ impl DigestSpill {
         let Some(file) = self.files.get(index) else { return Ok(rows) };
         let mut file = file.lock().unwrap_or_else(PoisonError::into_inner);
         file.flush().map_err(unusable)?;
-        file.get_mut().seek(SeekFrom::Start(0)).map_err(unusable)?;
-        for line in BufReader::new(file.get_ref()).lines() {
+        file.get_mut().rewind().map_err(unusable)?;
+        for line in BufReader::new(file.get_mut()).lines() {
             let line = line.map_err(unusable)?;
             let (key, side, day, (all, own, lacks_output)): SpilledLine =
                 serde_json::from_str(&line).map_err(unusable)?;
@@ -99,7 +97,7 @@ mod tests {
 
     #[test]
     fn all_rows_of_a_key_are_in_one_file() {
-        let spill = DigestSpill::create().unwrap();
+        let spill = DigestSpill::new();
         let digest = RowDigest { all: 1, own: 2, lacks_output: true };
         let key = |number: u32| {
             let source = SourceKey { table: 0, partition: format!("P#{number}").into(), sort: None };

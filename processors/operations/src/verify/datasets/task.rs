@@ -79,18 +79,16 @@ struct CheckState {
 
 impl<B: Bucket, T: Tables + TableScan, C: Clock> DatasetCheck<B, T, C> {
     /// A comparison by this judge.
-    ///
-    /// # Errors
-    /// [`Configuration`](afterwrite_model::ErrorKind::Configuration) if temporary files cannot be created.
-    pub fn new(judge: DatasetJudge<B, T, C>, arguments: VerifyArguments) -> Result<Self> {
-        Ok(Self {
+    #[must_use]
+    pub fn new(judge: DatasetJudge<B, T, C>, arguments: VerifyArguments) -> Self {
+        Self {
             parts: UnitMeanings::new(check_parts(judge.model(), &arguments)),
             judge,
             arguments,
-            spill: DigestSpill::create()?,
+            spill: DigestSpill::new(),
             state: Mutex::default(),
             journal: None,
-        })
+        }
     }
 
     /// Keeps candidates in the journal of the job.
