@@ -12,8 +12,8 @@ use afterwrite_tests::programs::program;
 use afterwrite_tests::sdk::sdk_config;
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::{
-    AttributeDefinition, BillingMode, KeySchemaElement, KeyType, PutRequest, ScalarAttributeType,
-    StreamSpecification, StreamViewType, WriteRequest,
+    AttributeDefinition, BillingMode, GlobalSecondaryIndex, KeySchemaElement, KeyType, Projection,
+    ProjectionType, PutRequest, ScalarAttributeType, StreamSpecification, StreamViewType, WriteRequest,
 };
 
 use super::browser::look;
@@ -42,6 +42,15 @@ pub(super) struct DeployedShop {
     _folder: tempfile::TempDir,
 }
 
+fn key(name: &str, role: KeyType) -> KeySchemaElement {
+    KeySchemaElement::builder().attribute_name(name).key_type(role).build().unwrap()
+}
+
+fn attribute(name: &str) -> AttributeDefinition {
+    let attribute = AttributeDefinition::builder().attribute_name(name);
+    attribute.attribute_type(ScalarAttributeType::S).build().unwrap()
+}
+
 impl DeployedShop {
     pub(super) async fn new() -> Self {
         Self::with_orders(40).await
@@ -53,18 +62,19 @@ impl DeployedShop {
         let shop = Self { moto, model: model.to_str().unwrap().to_owned(), _folder: folder };
         let client = shop.client();
         for (table, has_stream) in [("Corner", true), (STATE, false)] {
-            let mut create = client.create_table().table_name(table).billing_mode(BillingMode::PayPerRequest);
-            for (name, role) in [("PK", KeyType::Hash), ("SK", KeyType::Range)] {
-                let key = KeySchemaElement::builder().attribute_name(name).key_type(role).build().unwrap();
-                let attribute = AttributeDefinition::builder().attribute_name(name);
-                let attribute = attribute.attribute_type(ScalarAttributeType::S).build().unwrap();
-                create = create.key_schema(key).attribute_definitions(attribute);
-            }
-            if has_stream {
+            let create = client.create_table().table_name(table).billing_mode(BillingMode::PayPerRequest);
+            let create = create.key_schema(key("PK", KeyType::Hash)).key_schema(key("SK", KeyType::Range));
+            let create = create.attribute_definitions(attribute("PK")).attribute_definitions(attribute("SK"));
+            let create = if has_stream {
                 let stream = StreamSpecification::builder().stream_enabled(true);
                 let stream = stream.stream_view_type(StreamViewType::NewAndOldImages).build().unwrap();
-                create = create.stream_specification(stream);
-            }
+                create.stream_specification(stream)
+            } else {
+                let keys = Projection::builder().projection_type(ProjectionType::KeysOnly).build();
+                let parked = GlobalSecondaryIndex::builder().index_name("parked").projection(keys);
+                let parked = parked.key_schema(key("behind", KeyType::Hash)).build().unwrap();
+                create.attribute_definitions(attribute("behind")).global_secondary_indexes(parked)
+            };
             create.send().await.unwrap();
         }
         for order in 0..orders {
@@ -302,6 +312,12 @@ async fn a_refused_call_hides_no_other_part_of_health() {
     let running = shop.console(&["--listen", "127.0.0.1:0"]);
     let console = ConsoleClient::at(&running.url);
     assert!(!console.get("/health").body.contains("Unknown: the jobs could not be read."));
+    assert!(console.json("/health")["parked"].as_array().unwrap().is_empty());
+    for wrong in ["x", "%7B%7D", "%7B%22PK%22%3A%22x%22%7D"] {
+        let refused = console.get(&format!("/health?format=json&parked_after={wrong}"));
+        assert_eq!(refused.status, 400, "{wrong}: {}", refused.body);
+        assert!(refused.body.contains("has no such key"), "{wrong}: {}", refused.body);
+    }
     shop.client().delete_table().table_name(STATE).send().await.unwrap();
     let page = console.get("/health");
     assert_eq!(page.status, 200, "{}", page.body);
@@ -309,6 +325,12 @@ async fn a_refused_call_hides_no_other_part_of_health() {
         ["Unknown: the jobs could not be read.", "Parked items", "Commands", "Verifications", "Findings"]
     {
         assert!(page.body.contains(shown), "{shown}: {}", page.body);
+    }
+    // A program that counts the rows of a table must not read a failure as none.
+    for format in ["json", "csv"] {
+        let failed = console.get(&format!("/health?format={format}"));
+        assert_eq!(failed.status, 502, "{}", failed.body);
+        assert!(failed.body.contains(STATE), "{}", failed.body);
     }
 }
 

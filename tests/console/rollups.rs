@@ -227,6 +227,8 @@ fn partitions_are_listed_page_by_page(counted: &CountedMatches) {
     assert_eq!(column(&hours["rollups"], "matches"), expected);
     let missing = counted.console.get("/rollups/of?name=score&v.game=go").body;
     assert!(missing.contains("write `player`, too"), "{missing}");
+    let missing = counted.console.get("/rollups/of?name=score&v.game=go&format=json");
+    assert_eq!(missing.status, 400, "{}", missing.body);
 }
 
 /// The partitions that changes have written are offered, with their values as they are.

@@ -253,8 +253,8 @@ fn reader_value(model: &Model, aggregate: &Aggregate, measure: &Measure) -> Read
     match &measure.kind {
         MeasureKind::Count => ReaderValue::Count,
         MeasureKind::Sum { .. } => ReaderValue::Sum,
-        MeasureKind::Max(term, format) => ReaderValue::Max(extreme(term, format)),
-        MeasureKind::Min(term, format) => ReaderValue::Min(extreme(term, format)),
+        MeasureKind::Max(term, format, _) => ReaderValue::Max(extreme(term, format)),
+        MeasureKind::Min(term, format, _) => ReaderValue::Min(extreme(term, format)),
         MeasureKind::Latest(latest) => ReaderValue::Latest(extreme(&latest.of, &latest.format)),
         MeasureKind::Histogram { width, labels, .. } => {
             let begins = (0..).map(|bin: i64| (bin * width).to_string());
@@ -289,7 +289,9 @@ fn extreme_type(model: &Model, aggregate: &Aggregate, term: &Term, format: &Valu
         Term::Derived(index) => {
             entity.derivations.get(*index).map_or(ExtremeType::Any, |derived| derived_extreme(&derived.kind))
         }
-        Term::Key(_) | Term::LookupOutput { .. } | Term::Element(_) => ExtremeType::Any,
+        // A variable of a key that is a number in the text is refused (AW041).
+        Term::Key(_) => ExtremeType::Text,
+        Term::LookupOutput { .. } | Term::Element(_) => ExtremeType::Any,
     }
 }
 

@@ -188,10 +188,22 @@ impl PageTable {
         }
     }
 
+    /// The names of the columns. A measure may have the name of a column that every table has, such as `rank`: it becomes `rank (2)`.
+    fn unique_columns(&self) -> Vec<String> {
+        let mut names: Vec<String> = Vec::with_capacity(self.columns.len());
+        for column in &self.columns {
+            let others = (2..).map(|number: usize| format!("{column} ({number})"));
+            let mut free = std::iter::once(column.clone()).chain(others).filter(|name| !names.contains(name));
+            names.extend(free.next());
+        }
+        names
+    }
+
     /// The rows as objects. Numbers are texts, because JSON readers round them.
     pub(crate) fn json(&self) -> Value {
+        let names = self.unique_columns();
         let rows = self.rows.iter().map(|row| {
-            let cells = self.columns.iter().zip(row).map(|(column, cell)| {
+            let cells = names.iter().zip(row).map(|(column, cell)| {
                 let value = match cell {
                     Cell::Empty => Value::Null,
                     Cell::Text(_)
@@ -218,7 +230,7 @@ impl PageTable {
     /// The rows as CSV (RFC 4180), the titles first.
     pub(crate) fn csv(&self) -> String {
         let line = |fields: Vec<String>| fields.join(",") + "\r\n";
-        let titles = line(self.columns.iter().map(|title| csv_field(title)).collect());
+        let titles = line(self.unique_columns().iter().map(|title| csv_field(title)).collect());
         let rows =
             self.rows.iter().map(|row| line(row.iter().map(|cell| csv_field(&cell.plain())).collect()));
         [titles].into_iter().chain(rows).collect()
@@ -275,6 +287,14 @@ mod tests {
         }
         let table = PageTable::new("t", &["=title"], "none");
         assert_eq!(table.csv(), "'=title\r\n", "names of a model are titles");
+    }
+
+    #[test]
+    fn a_measure_with_the_name_of_another_column_is_a_column_of_its_own() {
+        let mut table = PageTable::new("t", &["day", "rank", "day", "day"], "none");
+        table.rows.push((1..=4).map(Cell::number).collect());
+        assert_eq!(table.json(), json!([{ "day": "1", "rank": "2", "day (2)": "3", "day (3)": "4" }]));
+        assert_eq!(table.csv(), "day,rank,day (2),day (3)\r\n1,2,3,4\r\n");
     }
 
     #[test]

@@ -26,8 +26,10 @@ pub(crate) struct View {
     pub(crate) parts: Vec<ViewPart>,
     /// The status of its HTML.
     status: StatusCode,
-    /// The address of the next page, if its tables do not have everything.
-    next: Option<String>,
+    /// The table that does not have everything, and the address of the page that continues it.
+    next: Option<(&'static str, String)>,
+    /// The tables that could not be read, with the report and the status of the error.
+    unread: Vec<(&'static str, String, StatusCode)>,
 }
 
 /// A part of a page.
@@ -58,7 +60,14 @@ pub(crate) type ViewResult = Result<View, Error>;
 impl View {
     /// A page without parts.
     pub(crate) fn new(page: Page, title: impl Into<String>) -> Self {
-        Self { page, title: title.into(), parts: Vec::new(), status: StatusCode::OK, next: None }
+        Self {
+            page,
+            title: title.into(),
+            parts: Vec::new(),
+            status: StatusCode::OK,
+            next: None,
+            unread: Vec::new(),
+        }
     }
 
     /// A page for people whose query is wrong: it shows the problem beside the form.
@@ -76,9 +85,15 @@ impl View {
         self.parts.push(ViewPart::Table(table));
     }
 
-    /// Names the page that continues its tables: programs that read this one must not take a part for the whole.
+    /// Names the page that continues the last table: programs that read this page must not take a part for the whole.
     pub(crate) fn continue_at(&mut self, next: &str) {
-        self.next = Some(next.to_owned());
+        self.next = self.tables().last().map(|table| (table.name, next.to_owned()));
+    }
+
+    /// Shows the error in place of a table. For programs, the answer fails: no table must look like one without rows.
+    pub(crate) fn unread(&mut self, table: &'static str, error: &Error) {
+        self.show(problem(error));
+        self.unread.push((table, error.report(), status_of(error.kind())));
     }
 
     /// Adds a table for machines only.
@@ -90,6 +105,7 @@ impl View {
     pub(crate) fn enclose(&mut self, id: &str, view: Self) {
         self.show(html! { div id=(id) { (view.contents()) } });
         self.next = self.next.take().or(view.next);
+        self.unread.extend(view.unread);
         view.parts.into_iter().for_each(|part| match part {
             ViewPart::Table(table) | ViewPart::Data(table) => self.data(table),
             ViewPart::Shown(_) => {}
@@ -123,7 +139,11 @@ impl View {
             Some("csv") => ViewFormat::Csv,
             Some(_) | None => ViewFormat::Html,
         };
-        let next = self.next.as_ref().and_then(|next| format!("<{next}>; rel=\"next\"").parse().ok());
+        // The first table is all that CSV has.
+        let first = self.tables().next().map(|table| table.name);
+        let continued =
+            self.next.iter().filter(|(table, _)| format != ViewFormat::Csv || first == Some(*table));
+        let next = continued.map(|(_, next)| format!("<{next}>; rel=\"next\"").parse()).find_map(Result::ok);
         let mut response = match format {
             ViewFormat::Html => {
                 let contents = self.contents();
@@ -135,8 +155,13 @@ impl View {
             }
             ViewFormat::Json => {
                 let tables = self.tables().map(|table| (table.name.to_owned(), table.json()));
-                let next = self.next.iter().map(|next| ("next".to_owned(), json!(next)));
-                json_response(StatusCode::OK, &Value::Object(tables.chain(next).collect::<Map<_, _>>()))
+                let next = self.next.iter().map(|(_, next)| ("next".to_owned(), json!(next)));
+                let all = tables.chain(next).chain(self.errors());
+                json_response(self.status_for_programs(), &Value::Object(all.collect::<Map<_, _>>()))
+            }
+            ViewFormat::Csv if !self.unread.is_empty() => {
+                let reports: Vec<&str> = self.unread.iter().map(|(_, report, _)| report.as_str()).collect();
+                (self.status_for_programs(), harmless_lines(&reports.join("\n")).into_owned()).into_response()
             }
             ViewFormat::Csv => {
                 let csv = self.tables().next().map(PageTable::csv).unwrap_or_default();
@@ -145,6 +170,18 @@ impl View {
         };
         response.headers_mut().extend(next.map(|next| (header::LINK, next)));
         response
+    }
+}
+
+impl View {
+    fn status_for_programs(&self) -> StatusCode {
+        self.unread.first().map_or(StatusCode::OK, |(_, _, status)| *status)
+    }
+
+    /// The errors of the tables that could not be read, by table.
+    fn errors(&self) -> Option<(String, Value)> {
+        let errors = self.unread.iter().map(|(table, report, _)| ((*table).to_owned(), json!(report)));
+        (!self.unread.is_empty()).then(|| ("errors".to_owned(), Value::Object(errors.collect())))
     }
 }
 

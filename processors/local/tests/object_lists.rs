@@ -254,12 +254,29 @@ async fn nothing_is_written_into_a_missing_bucket() {
     assert_eq!(buckets, [BUCKET]);
 }
 
+async fn deletions_have_limits(client: &Client) {
+    let delete = |keys: usize, is_quiet: bool| {
+        let objects = (0..keys).map(|key| ObjectIdentifier::builder().key(format!("{key}")).build().unwrap());
+        Delete::builder().set_objects(Some(objects.collect())).quiet(is_quiet).build().unwrap()
+    };
+    for (bucket, keys, code) in [(BUCKET, 1_001, "MalformedXML"), ("elsewhere", 1, "NoSuchBucket")] {
+        let request = client.delete_objects().bucket(bucket).delete(delete(keys, false));
+        assert_eq!(Box::pin(request.send()).await.unwrap_err().code(), Some(code));
+    }
+    let unnamable = ObjectIdentifier::builder().key("\u{1}").build().unwrap();
+    let unnamable = Delete::builder().objects(unnamable).build().unwrap();
+    let request = client.delete_objects().bucket(BUCKET).delete(unnamable);
+    assert!(Box::pin(request.send()).await.is_err());
+    let quiet = client.delete_objects().bucket(BUCKET).delete(delete(2, true));
+    assert_eq!(Box::pin(quiet.send()).await.unwrap().deleted().len(), 0);
+}
+
 /// Its file would be that of another key, or in another bucket.
 #[tokio::test]
 async fn a_key_that_is_no_path_of_a_file_is_refused() {
     let (_server, client) = with_objects(&["a/b"]).await;
     let long = "x".repeat(256);
-    let wrong = ["a//b", "a/./b", "a/../a/b", "../other/x", "..", "a/b/", "/a/b", &long];
+    let wrong = ["a//b", "a/./b", "a/../a/b", "../other/x", "..", "a/b/", "/a/b", "a", "a/b/c", &long];
     for key in wrong {
         let put = client.put_object().bucket(BUCKET).key(key).body(b"x".to_vec().into());
         assert_eq!(Box::pin(put.send()).await.unwrap_err().code(), Some("InvalidArgument"), "{key}");
@@ -279,6 +296,7 @@ async fn a_key_that_is_no_path_of_a_file_is_refused() {
     assert_eq!(errors, wrong);
     assert!(deleted.errors().iter().all(|error| error.code() == Some("InvalidArgument")), "{deleted:?}");
     assert_eq!(deleted.deleted().iter().map(|object| object.key().unwrap()).collect::<Vec<_>>(), ["missing"]);
+    deletions_have_limits(&client).await;
     assert_eq!(listed(&client, "").await, ["a/b"]);
     let buckets = Box::pin(client.list_buckets().send()).await.unwrap();
     assert_eq!(buckets.buckets().len(), 1);

@@ -154,11 +154,11 @@ impl AttributeMerge {
             | MeasureKind::Sum { .. }
             | MeasureKind::Histogram { .. }
             | MeasureKind::Percentiles { .. } => Self::Sum,
-            MeasureKind::Max(..) => Self::Extreme(ExtremeRule::Largest),
+            MeasureKind::Max(_, _, mixed) => Self::Extreme(ExtremeRule::Largest(*mixed)),
             MeasureKind::Latest(latest) if **latest.seen() == *attribute => {
                 Self::Extreme(ExtremeRule::Latest)
             }
-            MeasureKind::Min(..) => Self::Extreme(ExtremeRule::Smallest),
+            MeasureKind::Min(_, _, mixed) => Self::Extreme(ExtremeRule::Smallest(*mixed)),
             MeasureKind::Latest(_) | MeasureKind::Average { .. } | MeasureKind::Percentile { .. } => {
                 Self::Computed
             }

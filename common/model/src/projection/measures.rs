@@ -115,8 +115,8 @@ fn amount<'m>(measure: &'m Measure, scope: &ImageScope<'_, '_>) -> Result<Option
             let product = product(measure, factors, constant.as_ref(), scope)?;
             Ok(product.filter(|product| !product.is_zero()).map(number))
         }
-        MeasureKind::Max(term, format) => extreme(ExtremeRule::Largest, term, format),
-        MeasureKind::Min(term, format) => extreme(ExtremeRule::Smallest, term, format),
+        MeasureKind::Max(term, format, mixed) => extreme(ExtremeRule::Largest(*mixed), term, format),
+        MeasureKind::Min(term, format, mixed) => extreme(ExtremeRule::Smallest(*mixed), term, format),
         MeasureKind::Latest(latest) => {
             let seen = latest_text(latest, scope)?;
             Ok(seen.map(|text| MeasureAmount::Extreme(latest.seen(), ExtremeRule::Latest, text.into())))

@@ -14,6 +14,7 @@ mod element;
 mod elements;
 mod events;
 mod expired_source;
+mod extreme;
 mod invalidation;
 mod key_text;
 mod key_values;
@@ -28,6 +29,7 @@ pub use archive::archive_line;
 pub use contributions::contributions;
 pub use element::ItemElement;
 pub use events::{Event, EventChange, events_of};
+pub use extreme::ExtremeRule;
 pub use invalidation::{RecordsByPath, StaleCaches, StaleKey};
 pub use key_values::KeyValue;
 pub use rows::{DatasetRow, RecordImages, RowOperation, datasets_of, decode_old_image, rows, snapshot_row};
@@ -35,8 +37,8 @@ pub use scope::{ImageScope, LookupOutputs, attribute};
 pub use searched::{SearchedLookups, awaits_lookup};
 pub use secrets::SecretAttributes;
 pub use target::{
-    Contribution, ExtremeRule, ExtremeValue, INVALID_ROLLUP_KEY, ImageProjection, ItemContributions,
-    MeasureAmounts, RollupTarget, RollupTargets, ShardAssignment, TargetId, TargetIds, TargetKey,
+    Contribution, ExtremeValue, INVALID_ROLLUP_KEY, ImageProjection, ItemContributions, MeasureAmounts,
+    RollupTarget, RollupTargets, ShardAssignment, TargetId, TargetIds, TargetKey,
 };
 
 pub use crate::effect::{MAX_PARTITION_KEY, MAX_SORT_KEY};

@@ -6,11 +6,12 @@ use std::sync::Arc;
 use hashbrown::{DefaultHashBuilder, HashTable};
 use smallvec::SmallVec;
 
+use super::extreme::ExtremeRule;
 use crate::effect::{MAX_PARTITION_KEY, MAX_SORT_KEY};
 use crate::entity::SourceKey;
 use crate::record::{AttributeValue, Decimal, Timestamp};
 use crate::stable_hash::stable_hash;
-use crate::table::{Latest, Model, RankGroup, Rollup};
+use crate::table::{Model, RankGroup, Rollup};
 use crate::{Error, ErrorKind, Result};
 
 /// Why a record fails that would write a rollup whose key DynamoDB does not accept.
@@ -297,35 +298,6 @@ pub struct ExtremeValue {
     pub rule: ExtremeRule,
     /// The value: a number or a text.
     pub value: AttributeValue<'static>,
-}
-
-/// Which of two values is kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ExtremeRule {
-    /// `max`.
-    Largest,
-    /// `min`.
-    Smallest,
-    /// `latest`: the larger one of two texts that [`Latest::text`] made.
-    Latest,
-}
-
-impl ExtremeRule {
-    /// Whether `value` replaces `known`. A value of another type, or a text that `latest` did not write, was written by another model or program and is
-    /// replaced.
-    #[must_use]
-    pub fn prefers(self, value: &AttributeValue<'_>, known: &AttributeValue<'_>) -> bool {
-        let order = match (value, known) {
-            (AttributeValue::N(new), AttributeValue::N(known)) => new.cmp(known),
-            (AttributeValue::S(new), AttributeValue::S(known)) => new.as_bytes().cmp(known.as_bytes()),
-            _ => return true,
-        };
-        match self {
-            Self::Largest => order.is_gt(),
-            Self::Smallest => order.is_lt(),
-            Self::Latest => order.is_gt() || known.as_text().and_then(Latest::value).is_none(),
-        }
-    }
 }
 
 /// The contributions and extreme values of one image.

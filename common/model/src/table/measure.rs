@@ -6,6 +6,7 @@ use super::latest::Latest;
 use super::load::reader::Located;
 use super::named::{NamedValue as _, named_values};
 use super::percentile::PercentileBins;
+use super::value_type::MixedTypes;
 use super::{ModelNotation, Pattern, Term, ValueFormat};
 use crate::record::Decimal;
 
@@ -33,9 +34,9 @@ pub enum MeasureKind {
         constant: Option<Decimal>,
     },
     /// The largest value ever seen, number or formatted text. Does not retract.
-    Max(Term, ValueFormat),
+    Max(Term, ValueFormat, MixedTypes),
     /// The smallest value ever seen, number or formatted text. Does not retract.
-    Min(Term, ValueFormat),
+    Min(Term, ValueFormat, MixedTypes),
     /// The value of the item with the latest time ever seen. Does not retract.
     Latest(Box<Latest>),
     /// One, in the bin that the value lies in: bin `i` holds values from `i·width` up; the last has no upper end, and below
@@ -226,7 +227,7 @@ impl MeasureKind {
     /// The values that `max`, `min` or `latest` keeps or compares, and their formats.
     pub(super) fn ordered(&self) -> impl Iterator<Item = (&Term, &ValueFormat)> {
         let ordered = match self {
-            Self::Max(term, format) | Self::Min(term, format) => [Some((term, format)), None],
+            Self::Max(term, format, _) | Self::Min(term, format, _) => [Some((term, format)), None],
             Self::Latest(latest) => {
                 [Some((&latest.of, &latest.format)), Some((&latest.by, &latest.by_format))]
             }
@@ -252,7 +253,7 @@ impl MeasureKind {
                     factors.chain(constant.as_ref().map(ToString::to_string)).collect();
                 format!("{function} of {}", factors.join(" · "))
             }
-            Self::Max(term, format) | Self::Min(term, format) => {
+            Self::Max(term, format, _) | Self::Min(term, format, _) => {
                 format!("{function} of {}", notation.formatted(term, format))
             }
             Self::Latest(latest) => {

@@ -12,7 +12,7 @@ use super::load::suggestion::{listed, nearest};
 use super::measure::{CompiledMeasure, ComputedParts, MeasureFunction, MeasureKind};
 use super::named::{NamedValue as _, meant};
 use super::percentile::{MAX_BINS, PercentileBins};
-use super::value_type::ValueType;
+use super::value_type::{MixedTypes, ValueType};
 use super::{Pattern, Term, ValueFormat};
 use crate::record::Decimal;
 
@@ -250,12 +250,15 @@ impl EntityContext<'_, '_, '_> {
         &mut self,
         settings: &SettingsTable<'_>,
         function: MeasureFunction,
-        extreme: fn(Term, ValueFormat) -> MeasureKind,
+        extreme: fn(Term, ValueFormat, MixedTypes) -> MeasureKind,
     ) -> Option<(Option<MeasureKind>, bool)> {
         let of = settings.required_text(function.name(), self.compiler.problems)?;
         let ordered = self.ordered(&settings.owner, of);
         let is_number = ordered.as_ref().is_some_and(|ordered| ordered.is_number);
-        Some((ordered.map(|OrderedValue { term, format, .. }| extreme(term, format)), is_number))
+        Some((
+            ordered.map(|OrderedValue { term, format, mixed, .. }| extreme(term, format, mixed)),
+            is_number,
+        ))
     }
 
     /// The value of the item with the latest time, and whether it is always a number.
@@ -305,7 +308,9 @@ impl EntityContext<'_, '_, '_> {
             self.report(ProblemCode::UnfitMeasureValue, name.at, message);
         }
         let is_number = resolved.value_type == ValueType::Number && resolved.format == ValueFormat::Plain;
-        Some(OrderedValue { term: resolved.term, format: resolved.format, is_number })
+        let is_open = resolved.value_type == ValueType::Any && resolved.format.is_plain();
+        let mixed = if is_open { MixedTypes::NumbersFirst } else { MixedTypes::Replaced };
+        Some(OrderedValue { term: resolved.term, format: resolved.format, is_number, mixed })
     }
 }
 
@@ -315,4 +320,5 @@ struct OrderedValue {
     format: ValueFormat,
     /// Whether it is always a number.
     is_number: bool,
+    mixed: MixedTypes,
 }

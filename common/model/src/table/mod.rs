@@ -235,7 +235,7 @@ pub use time_bucket::TimeBucket;
 pub use time_format::TimeFormat;
 pub use time_reading::{TimeNotation, TimeReading};
 pub use value_name::ValueName;
-pub use value_type::DeclaredType;
+pub use value_type::{DeclaredType, MixedTypes};
 
 use crate::record::AttributeInterner;
 

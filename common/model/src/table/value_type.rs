@@ -258,6 +258,16 @@ impl ValueType {
     }
 }
 
+/// The choice of a `max` or `min` between a number and a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MixedTypes {
+    /// The model declares which of the two the values are. A value of the other type was written by another model or program, and is
+    /// replaced.
+    Replaced,
+    /// The model leaves the type open (`any`): every number is preferred to every text, so that the order of the changes does not matter.
+    NumbersFirst,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -71,16 +71,17 @@ def _combined_value(left: Any, right: Any, kind: str) -> Any:
     if left is None or right is None:
         return right if left is None else left
     if kind in ("max", "min"):
-        larger, smaller = (left, right) if _is_above(left, right) else (right, left)
-        return larger if kind == "max" else smaller
+        return left if _is_preferred(left, right, kind) else right
     if isinstance(left, list):
         return [count + more for count, more in zip(left, right)]
     return _EXACT.add(left, right) if isinstance(left, Decimal) else left + right
 
 
-def _is_above(left: Any, right: Any) -> bool:
-    """Whether a value is larger than another one of its type; numbers and texts have no order."""
-    return type(left) is type(right) and bool(left > right)
+def _is_preferred(left: Any, right: Any, kind: str) -> bool:
+    """Whether a value of a max or min is kept beside another one: every number is preferred to every text."""
+    if isinstance(left, str) != isinstance(right, str):
+        return isinstance(right, str)
+    return bool(left > right if kind == "max" else left < right)
 
 
 def _combined(

@@ -80,26 +80,35 @@ function shownValue(attribute: AttributeValue | undefined): string | undefined {
     : text;
 }
 
-/** The larger of two values of an extreme is above 0. */
-function compareValues(left: string, right: string, of: string): number {
-  const areNumbers =
-    of !== "text" &&
-    readDecimal(left) !== undefined &&
-    readDecimal(right) !== undefined;
-  if (areNumbers) return compareDecimals(left, right);
-  return left < right ? -1 : left > right ? 1 : 0;
+/** The order of texts in DynamoDB, which is that of their UTF-8 bytes. */
+function compareTexts(left: string, right: string): number {
+  const [lefts, rights] = [Array.from(left), Array.from(right)];
+  for (const [place, character] of lefts.entries()) {
+    const other = rights[place]?.codePointAt(0) ?? -1;
+    const order = (character.codePointAt(0) ?? 0) - other;
+    if (order !== 0) return order;
+  }
+  return lefts.length - rights.length;
 }
 
-function combinedValue(
-  left: MeasureValue,
-  right: MeasureValue,
-  definition: MeasureDefinition,
-): MeasureValue {
+/** The larger, or the smaller, of two stored values. A number is preferred to a text. */
+function extreme(
+  left: AttributeValue | undefined,
+  right: AttributeValue | undefined,
+  kind: "max" | "min",
+): AttributeValue | undefined {
   if (left === undefined || right === undefined) return left ?? right;
-  if (definition.kind === "max" || definition.kind === "min") {
-    const order = compareValues(String(left), String(right), definition.of);
-    return order > 0 === (definition.kind === "max") ? left : right;
-  }
+  if (left.N === undefined && right.N !== undefined) return right;
+  if (left.N !== undefined && right.N === undefined) return left;
+  const order =
+    left.N !== undefined && right.N !== undefined
+      ? compareDecimals(left.N, right.N)
+      : compareTexts(left.S ?? "", right.S ?? "");
+  return order > 0 === (kind === "max") ? left : right;
+}
+
+function combinedValue(left: MeasureValue, right: MeasureValue): MeasureValue {
+  if (left === undefined || right === undefined) return left ?? right;
   if (typeof left === "bigint" && typeof right === "bigint") {
     return left + right;
   }
@@ -117,33 +126,28 @@ function storedMeasures(
   return combined(
     items.length === 0 ? [{}] : items,
     definitions,
-    storedMeasure,
     items.length > 1,
   );
 }
 
-/** The measures of several rollups together, without counts of different values and latest values, which do not add up. */
+/** The measures of the items of several rollups together, without counts of different values and latest values, which do not add up. */
 function totalMeasures(
-  all: MeasureValues[],
+  items: StoredItem[],
   definitions: MeasureDefinitions,
 ): MeasureValues {
   const additive = Object.entries(definitions).filter(
     ([, { kind }]) => kind !== "distinct" && kind !== "latest",
   );
-  const nothing = storedMeasures([], definitions);
-  const read = (values: MeasureValues, name: string) => values[name];
   return combined(
-    all.length === 0 ? [nothing] : all,
+    items.length === 0 ? [{}] : items,
     Object.fromEntries(additive),
-    read,
     true,
   );
 }
 
-function combined<V>(
-  sources: V[],
+function combined(
+  items: StoredItem[],
   definitions: MeasureDefinitions,
-  read: (source: V, name: string, of: MeasureDefinition) => MeasureValue,
   isComputed: boolean,
 ): MeasureValues {
   const named = Object.entries(definitions);
@@ -152,11 +156,7 @@ function combined<V>(
   const own = named.filter(([, definition]) => !isOfOthers(definition));
   const values = new Map<string, MeasureValue>();
   for (const [name, definition] of own) {
-    const each = sources.map((source) => read(source, name, definition));
-    const value = each.reduce((left, right) =>
-      combinedValue(left, right, definition),
-    );
-    values.set(name, value);
+    values.set(name, combinedMeasure(items, name, definition));
   }
   const all = named.map(([name, definition]) => {
     const value = isOfOthers(definition)
@@ -165,6 +165,20 @@ function combined<V>(
     return [name, value] as const;
   });
   return Object.fromEntries(all);
+}
+
+function combinedMeasure(
+  items: StoredItem[],
+  name: string,
+  definition: MeasureDefinition,
+): MeasureValue {
+  const each = items.map((item) => storedMeasure(item, name, definition));
+  const { kind } = definition;
+  if (kind !== "max" && kind !== "min") return each.reduce(combinedValue);
+  const stored = items.map((item) => item[name]);
+  return shownValue(
+    stored.reduce((left, right) => extreme(left, right, kind), undefined),
+  );
 }
 
 /** A measure that follows from other measures. */

@@ -4,11 +4,11 @@ import type { TimeBucket } from "./buckets";
 import { bucketOf, bucketText, parseBucket } from "./buckets";
 import type { KeyValues, StoredKey, TemplateField } from "./keys";
 import { KeyPattern } from "./keys";
-import type { MeasureDefinition, MeasureValues, StoredItem } from "./measures";
-import { MeasuredValues, storedInteger, storedMeasures } from "./measures";
-import { storedText, totalMeasures } from "./measures";
+import type { MeasureDefinition, StoredItem } from "./measures";
+import { MeasuredValues, compareTexts, storedInteger } from "./measures";
+import { storedMeasures, storedText, totalMeasures } from "./measures";
 import type { ReadOptions, RollupSource } from "./state";
-import { StateTable, compareTexts, inParallel } from "./state";
+import { StateTable, inParallel } from "./state";
 
 /** How a range of buckets is read. */
 export interface RangeOptions extends ReadOptions {
@@ -62,6 +62,8 @@ export class Rollup<T extends RollupTypes> extends MeasuredValues<
   T["percentiles"]
 > {
   readonly key: T["key"];
+  /** The items of the rollup, as they are stored: none, one, or one for each shard. */
+  readonly items: readonly StoredItem[];
   /** Whether anything was counted yet. Otherwise the counts and sums are 0. */
   readonly exists: boolean;
   /** The number of changes so far. */
@@ -81,6 +83,7 @@ export class Rollup<T extends RollupTypes> extends MeasuredValues<
     const newest = (values: (string | undefined)[]) => values.sort().at(-1);
     const expiry = newest(items.map((item) => item["expires_at"]?.N));
     this.key = key;
+    this.items = items;
     this.exists = items.length > 0;
     this.rev = items.reduce(
       (sum, item) => sum + (storedInteger(item["rev"]) ?? 0n),
@@ -192,12 +195,9 @@ export class RollupReader<T extends RollupTypes> {
    * extremes. Numbers of different values do not add up, and are left out.
    */
   total(rollups: Iterable<Rollup<T>>): RollupTotals<T> {
-    const all = Array.from(
-      rollups,
-      (rollup) => rollup.measures as MeasureValues,
-    );
+    const items = Array.from(rollups, (rollup) => rollup.items).flat();
     const definitions = this.definition.measures;
-    const measures = totalMeasures(all, definitions) as T["totals"];
+    const measures = totalMeasures(items, definitions) as T["totals"];
     return new MeasuredValues(measures, definitions);
   }
 

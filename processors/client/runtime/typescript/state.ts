@@ -39,17 +39,6 @@ async function inParallel<I, O>(
   return outputs;
 }
 
-/** The order of DynamoDB's sort keys, which is that of their UTF-8 bytes. */
-function compareTexts(left: string, right: string): number {
-  const [lefts, rights] = [Array.from(left), Array.from(right)];
-  for (const [place, character] of lefts.entries()) {
-    const other = rights[place]?.codePointAt(0) ?? -1;
-    const order = (character.codePointAt(0) ?? 0) - other;
-    if (order !== 0) return order;
-  }
-  return lefts.length - rights.length;
-}
-
 /** The requests to the state table. */
 class StateTable {
   readonly client: DynamoDBClient;

@@ -7,7 +7,7 @@ use s3s::{S3, S3Error, S3Request, S3Response, S3Result, dto};
 use s3s_fs::FileSystem;
 
 use super::list;
-use super::paths::{check_key, existing_bucket, take_wrong_keys};
+use super::paths::{check_key, check_object, check_place, existing_bucket, take_wrong_keys};
 
 /// A folder with a folder for each bucket.
 #[derive(Debug)]
@@ -60,6 +60,7 @@ macro_rules! operations {
                     request: S3Request<dto::$keyed_input>,
                 ) -> S3Result<S3Response<dto::$keyed_output>> {
                     check_key(&request.input.key)?;
+                    check_object(&self.folder.join(&request.input.bucket), &request.input.key)?;
                     self.files.$keyed(request).await
                 }
             )*
@@ -69,8 +70,9 @@ macro_rules! operations {
                     &self,
                     request: S3Request<dto::$write_input>,
                 ) -> S3Result<S3Response<dto::$write_output>> {
-                    existing_bucket(&self.folder, &request.input.bucket)?;
+                    let bucket = existing_bucket(&self.folder, &request.input.bucket)?;
                     check_key(&request.input.key)?;
+                    check_place(&bucket, &request.input.key)?;
                     self.files.$write(request).await
                 }
             )*
@@ -88,9 +90,12 @@ macro_rules! operations {
                 &self,
                 mut request: S3Request<dto::DeleteObjectsInput>,
             ) -> S3Result<S3Response<dto::DeleteObjectsOutput>> {
-                let errors = take_wrong_keys(&mut request.input);
+                let bucket = existing_bucket(&self.folder, &request.input.bucket)?;
+                let errors = take_wrong_keys(&bucket, &mut request.input)?;
+                let is_quiet = request.input.delete.quiet == Some(true);
                 let mut response = self.files.delete_objects(request).await?;
                 response.output.errors.get_or_insert_default().extend(errors);
+                response.output.deleted.take_if(|_| is_quiet);
                 Ok(response)
             }
         }

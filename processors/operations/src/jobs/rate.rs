@@ -3,18 +3,23 @@
 use afterwrite_model::record::Timestamp;
 use std::time::Duration;
 
-/// Spaces out work: after a step that spent `n`, the next one begins `n / rate` seconds later. Nothing is saved up for a burst.
+/// Spaces out work: after a step that spends `n`, the next one begins `n / rate` seconds later. Nothing is saved up for a burst.
+///
+/// The items of a step are known when it has ended. So a step is charged those of the last step when it begins, and the difference when it
+/// ends; the first step runs alone.
 #[derive(Clone, Debug)]
 pub struct RateLimiter {
     rate: Option<u64>,
     free_at: Timestamp,
+    /// The items of the last step.
+    usual: Option<u64>,
 }
 
 impl RateLimiter {
     /// A limiter of so many a second; `None` for no limit.
     #[must_use]
     pub fn new(rate: Option<u64>, now: Timestamp) -> Self {
-        Self { rate, free_at: now }
+        Self { rate, free_at: now, usual: None }
     }
 
     /// Sets the rate from now on.
@@ -32,13 +37,33 @@ impl RateLimiter {
         self.free_at
     }
 
-    /// Notes what a step spent.
-    pub fn spend(&mut self, spent: u64, now: Timestamp) {
-        if let Some(rate) = self.rate {
-            // A rate of zero holds the job until it is changed.
-            let delay_ms = spent.saturating_mul(1000).checked_div(rate).unwrap_or(60_000);
-            self.free_at = self.free_at.max(now).plus(Duration::from_millis(delay_ms));
+    /// Whether a step may begin beside others.
+    #[must_use]
+    pub fn allows(&self, running: usize, now: Timestamp) -> bool {
+        self.free_at <= now && (running == 0 || self.rate.is_none() || self.usual.is_some())
+    }
+
+    /// Charges a step that begins; returns how much.
+    pub fn begin(&mut self, now: Timestamp) -> u64 {
+        let charged = self.usual.unwrap_or(0);
+        self.free_at = self.free_at.max(now).plus(self.time_of(charged));
+        charged
+    }
+
+    /// Charges a step that ends the difference to its items.
+    pub fn end(&mut self, spent: u64, charged: u64, now: Timestamp) {
+        self.usual = Some(spent);
+        match spent.checked_sub(charged) {
+            Some(more) => self.free_at = self.free_at.max(now).plus(self.time_of(more)),
+            None => self.free_at = self.free_at.minus(self.time_of(charged - spent)),
         }
+    }
+
+    /// The time in which the rate allows so much.
+    fn time_of(&self, spent: u64) -> Duration {
+        let Some(rate) = self.rate else { return Duration::ZERO };
+        // A rate of zero holds the job until it is changed.
+        Duration::from_millis(spent.saturating_mul(1000).checked_div(rate).unwrap_or(60_000))
     }
 }
 
@@ -53,21 +78,52 @@ mod tests {
     #[test]
     fn steps_are_spaced_by_what_they_spent() {
         let mut limiter = RateLimiter::new(Some(50), second(0));
-        limiter.spend(100, second(0));
-        limiter.spend(50, second(0));
+        limiter.end(100, 0, second(0));
+        limiter.end(50, 0, second(0));
         assert_eq!(limiter.free_at(), second(3));
-        limiter.spend(50, second(10));
+        limiter.end(50, 0, second(10));
         assert_eq!(limiter.free_at(), second(11), "time that was not used is not saved up");
+    }
+
+    #[test]
+    fn steps_beside_each_other_spend_no_more_than_one_after_the_other() {
+        let mut limiter = RateLimiter::new(Some(50), second(0));
+        assert!(limiter.allows(0, second(0)));
+        assert_eq!(limiter.begin(second(0)), 0);
+        assert!(!limiter.allows(1, second(0)), "what a step spends is not known");
+        limiter.end(100, 0, second(0));
+        assert!(!limiter.allows(0, second(1)) && limiter.allows(0, second(2)));
+        assert_eq!(limiter.begin(second(2)), 100);
+        assert!(!limiter.allows(1, second(3)) && limiter.allows(1, second(4)));
+        assert_eq!(limiter.begin(second(4)), 100);
+        assert_eq!(limiter.free_at(), second(6));
+        limiter.end(150, 100, second(5));
+        assert_eq!(limiter.free_at(), second(7));
+        limiter.end(50, 100, second(5));
+        assert_eq!(limiter.free_at(), second(6));
+    }
+
+    #[test]
+    fn without_a_rate_every_step_may_begin() {
+        let mut limiter = RateLimiter::new(None, second(0));
+        for running in 0..8 {
+            assert!(limiter.allows(running, second(0)));
+            limiter.begin(second(0));
+        }
+        limiter.end(1_000, 0, second(0));
+        limiter.set_rate(Some(1_000), second(1));
+        assert!(limiter.allows(7, second(1)));
+        assert_eq!((limiter.begin(second(1)), limiter.free_at()), (1_000, second(2)));
     }
 
     #[test]
     fn a_new_rate_applies_within_a_second() {
         let mut limiter = RateLimiter::new(Some(1), second(0));
-        limiter.spend(1_000, second(0));
+        limiter.end(1_000, 0, second(0));
         limiter.set_rate(Some(100), second(5));
         assert_eq!(limiter.free_at(), second(6));
         limiter.set_rate(None, second(5));
-        limiter.spend(1_000_000, second(7));
-        assert_eq!(limiter.free_at(), second(6), "without a rate nothing waits");
+        limiter.end(1_000_000, 0, second(7));
+        assert!(limiter.allows(7, second(7)), "without a rate nothing waits");
     }
 }

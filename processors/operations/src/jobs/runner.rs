@@ -14,6 +14,7 @@
 
 use std::future::Future;
 use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use afterwrite_ledger::tables::Tables;
@@ -111,6 +112,23 @@ struct JobRun {
     next_save: Timestamp,
 }
 
+/// A step of a unit that begins.
+struct BegunStep {
+    /// The unit, by its index.
+    index: usize,
+    unit: WorkUnit,
+    /// The charge of the rate limiter.
+    charged: u64,
+}
+
+/// The end of a step of a unit.
+struct EndedStep {
+    index: usize,
+    charged: u64,
+    /// The result; `None` if the step is to be repeated, and the run ends before: an operator has paused or stopped the job, or another step has failed.
+    outcome: Option<Result<StepOutcome>>,
+}
+
 /// The state to exchange with the store.
 struct Exchange {
     job: JobState,
@@ -131,40 +149,45 @@ impl JobRun {
         }
     }
 
-    /// Takes the next unit of the current phase that no step runs of.
-    fn take_unit(&mut self) -> Option<(usize, WorkUnit)> {
+    /// Begins a step of the next unit of the current phase that no step runs of, if the workers and the rate allow it beside so many.
+    fn begin_step(&mut self, running: usize, workers: usize, now: Timestamp) -> Option<BegunStep> {
+        if running >= workers.max(1) || !self.limiter.allows(running, now) {
+            return None;
+        }
         let index = self.queue.take()?;
-        Some((index, self.units.get(index)?.clone()))
+        let unit = self.units.get(index)?.clone();
+        Some(BegunStep { index, unit, charged: self.limiter.begin(now) })
     }
 
     /// Takes the result of a step; an error ends the run.
     fn finish(
         &mut self,
-        (index, outcome): (usize, Result<StepOutcome>),
+        EndedStep { index, charged, outcome }: EndedStep,
         now: Timestamp,
         end: &mut Option<RunEnd>,
     ) {
         let Some(phase) = self.units.get(index).map(|unit| unit.phase) else { return };
         match outcome {
-            Ok(outcome) => {
-                self.apply(index, &outcome, now);
+            Some(Ok(outcome)) => {
+                self.limiter.end(outcome.spent, charged, now);
+                self.apply(index, &outcome);
                 self.queue.put_back(index, phase, outcome.cursor.is_none());
             }
-            Err(error) => {
+            Some(Err(error)) => {
                 self.queue.put_back(index, phase, false);
                 *end = Some(RunEnd::Failed(error));
             }
+            None => self.queue.put_back(index, phase, false),
         }
     }
 
-    fn apply(&mut self, index: usize, outcome: &StepOutcome, now: Timestamp) {
+    fn apply(&mut self, index: usize, outcome: &StepOutcome) {
         self.units.apply(index, outcome);
         let work = &mut self.job.work;
         work.units_done += usize::from(outcome.cursor.is_none());
         work.items += outcome.items;
         work.bytes += outcome.bytes;
         self.job.totals.add_all(&outcome.totals);
-        self.limiter.spend(outcome.spent, now);
     }
 
     /// The state to exchange with the store.
@@ -219,20 +242,19 @@ impl<T: Tables, C: Clock, O: JobObserver> JobRunner<'_, T, C, O> {
 
     async fn steps(&self, run: &mut JobRun, task: &impl JobTask) -> Result<RunEnd> {
         let clock = self.store.clock();
+        let (is_ending, mut end) = (AtomicBool::new(false), None);
         let mut running = FuturesUnordered::new();
-        let mut end = None;
         loop {
             let now = clock.now();
-            while end.is_none() && running.len() < self.workers.max(1) && run.limiter.free_at() <= now {
-                let Some((index, unit)) = run.take_unit() else { break };
-                running.push(async move { (index, self.step(task, &unit).await) });
+            while end.is_none()
+                && let Some(begun) = run.begin_step(running.len(), self.workers, now)
+            {
+                running.push(self.step(task, begun, &is_ending));
             }
             if running.is_empty() {
-                if let Some(end) = end.take() {
+                let is_done = run.queue.is_done();
+                if let Some(end) = end.take().or_else(|| is_done.then_some(RunEnd::Done)) {
                     return Ok(end);
-                }
-                if run.queue.is_done() {
-                    return Ok(RunEnd::Done);
                 }
                 // The rate holds the next step.
                 let free_at = run.limiter.free_at().min(run.next_tick);
@@ -248,6 +270,7 @@ impl<T: Tables, C: Clock, O: JobObserver> JobRunner<'_, T, C, O> {
                     Some(requested) if end.is_none() => end = Some(requested),
                     Some(_) | None => {}
                 }
+                is_ending.store(end.is_some(), Ordering::Relaxed);
                 // A wait may last for minutes, or for ever: the process that resumes the job repeats the step.
                 if let Some(RunEnd::Requested(status)) = end
                     && running.len() == 1
@@ -264,7 +287,7 @@ impl<T: Tables, C: Clock, O: JobObserver> JobRunner<'_, T, C, O> {
         &self,
         run: &mut JobRun,
         task: &impl JobTask,
-        running: &mut FuturesUnordered<impl Future<Output = (usize, Result<StepOutcome>)>>,
+        running: &mut FuturesUnordered<impl Future<Output = EndedStep>>,
         end: &mut Option<RunEnd>,
     ) -> Result<Option<RunEnd>> {
         run.job.waiting = task.waiting();
@@ -285,9 +308,17 @@ impl<T: Tables, C: Clock, O: JobObserver> JobRunner<'_, T, C, O> {
         Ok(requested)
     }
 
-    /// One step, repeated while its errors can be retried.
-    async fn step(&self, task: &impl JobTask, unit: &WorkUnit) -> Result<StepOutcome> {
-        repeated(self.store.clock(), STEP_TIME, || Box::pin(task.step(unit))).await
+    /// One step, repeated while its errors can be retried, but not once the run is to end: the process that resumes the job repeats the
+    /// step.
+    async fn step(&self, task: &impl JobTask, begun: BegunStep, is_ending: &AtomicBool) -> EndedStep {
+        let BegunStep { index, unit, charged } = &begun;
+        let mut has_failed = false;
+        let attempt = || {
+            let gives_up = std::mem::replace(&mut has_failed, true) && is_ending.load(Ordering::Relaxed);
+            async move { if gives_up { Ok(None) } else { Box::pin(task.step(unit)).await.map(Some) } }
+        };
+        let outcome = repeated(self.store.clock(), STEP_TIME, attempt).await.transpose();
+        EndedStep { index: *index, charged: *charged, outcome }
     }
 
     /// Reads the stored status and rate, and saves the state if there is something to save. `job` takes the renewed lease and the rate. Returns

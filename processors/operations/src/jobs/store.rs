@@ -174,7 +174,8 @@ impl<T: Tables, C: Clock> JobStore<T, C> {
     async fn load_at(&self, id: &str) -> Result<(JobState, Timestamp)> {
         let mut read = requests::read(&self.tables, &self.clock, &[self.key(id)]).await?;
         let now = read.server_time;
-        match read.items.pop().flatten() {
+        // The list has the key of a job without an id.
+        match read.items.pop().flatten().filter(|_| !id.is_empty()) {
             Some(item) => {
                 codec::decode(&item, now).map(|job| (job, now)).map_err(|error| error.with("job", id))
             }

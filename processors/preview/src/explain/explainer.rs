@@ -132,8 +132,8 @@ impl<L: ExplainedLookups> ItemExplainer<'_, L> {
             let measure = self.measure_of(&extreme.measure);
             let value = text(&extreme.value);
             let share = match extreme.rule {
-                ExtremeRule::Largest => format!("at least {value}"),
-                ExtremeRule::Smallest => format!("at most {value}"),
+                ExtremeRule::Largest(_) => format!("at least {value}"),
+                ExtremeRule::Smallest(_) => format!("at most {value}"),
                 ExtremeRule::Latest => {
                     let latest = Latest::value(&value).map_or(value, |latest| text(&latest));
                     format!("{latest}, unless a later one was seen")

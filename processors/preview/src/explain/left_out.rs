@@ -100,8 +100,8 @@ impl<L: ExplainedLookups> ItemExplainer<'_, L> {
     ) -> Vec<LeftOut> {
         let values: &[Term] = match kind {
             MeasureKind::Sum { factors, .. } => factors,
-            MeasureKind::Max(of, _)
-            | MeasureKind::Min(of, _)
+            MeasureKind::Max(of, ..)
+            | MeasureKind::Min(of, ..)
             | MeasureKind::Histogram { of, .. }
             | MeasureKind::Percentiles { of, .. } => std::slice::from_ref(of),
             MeasureKind::Count

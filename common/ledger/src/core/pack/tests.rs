@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use afterwrite_model::projection::{ExtremeRule, ExtremeValue, ItemContributions, TargetIds, TargetKey};
 use afterwrite_model::record::{Decimal, Position};
-use afterwrite_model::table::Model;
+use afterwrite_model::table::{MixedTypes, Model};
 
 use super::*;
 use crate::core::decide::RecordIndexes;
@@ -43,7 +43,7 @@ fn plan(outline: &PackedPlan, targets: &mut RollupTargets) -> ItemPlan<'static> 
     let extreme = outline.extreme.as_ref().map(|number| ExtremeValue {
         target: intern(number),
         measure: Arc::from("top"),
-        rule: ExtremeRule::Largest,
+        rule: ExtremeRule::Largest(MixedTypes::Replaced),
         value: Decimal::from(outline.amount).into(),
     });
     let position = Position::start_of("label");

@@ -79,7 +79,7 @@ fn each_item_has_its_own_calendar() {
         let order = [("placed_at", "2026-02-06T23:30:00Z"), ("tz", zone)];
         assert_eq!(key(0, &order).unwrap(), (format!("DAY#{day}"), Some(expires.to_owned())), "{zone}");
         let last = with_order(&order, |model, scope| {
-            let MeasureKind::Max(of, format) = &model.aggregates[0].measures[1].kind else {
+            let MeasureKind::Max(of, format, _) = &model.aggregates[0].measures[1].kind else {
                 panic!("no max")
             };
             scope.extreme(of, format).unwrap()

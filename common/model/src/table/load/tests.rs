@@ -138,7 +138,7 @@ fn the_other_settings_of_a_model_are_read() {
     };
     let Term::Attribute(read) = &product[0] else { panic!("{product:?}") };
     assert_eq!(read.within.iter().map(|name| &**name).collect::<Vec<_>>(), ["read"]);
-    assert!(matches!(&aggregate.measures[2].kind, MeasureKind::Max(_, format) if *format == DAY));
+    assert!(matches!(&aggregate.measures[2].kind, MeasureKind::Max(_, format, _) if *format == DAY));
     let MeasureKind::Histogram { labels, .. } = &aggregate.measures[5].kind else {
         panic!("{:?}", aggregate.measures)
     };

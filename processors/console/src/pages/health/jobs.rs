@@ -5,12 +5,15 @@ use afterwrite_operations::jobs::{JobReport, JobState, JobStatus, ListedJob};
 use crate::query::address;
 use crate::table::{Cell, PageTable, Verdict};
 
+/// The name of the table.
+pub(super) const TABLE: &str = "jobs";
+
 /// The newest jobs of the state table.
 pub(super) fn table(jobs: &[ListedJob]) -> PageTable {
     let columns = ["job", "status", "progress", "created", "problem"];
     let if_empty =
         "There are no jobs. `afterwrite backfill`, `verify`, `repair`, `replay` and `redrive` create them.";
-    let mut table = PageTable::new("jobs", &columns, if_empty);
+    let mut table = PageTable::new(TABLE, &columns, if_empty);
     table.rows.extend(jobs.iter().map(|job| match job {
         ListedJob::Readable(job) => readable(job),
         ListedJob::Unreadable { id, error } => vec![

@@ -34,7 +34,7 @@ use crate::incidents::waiting_table;
 use crate::query::PageQuery;
 use crate::recount::COUNTING;
 use crate::served::Served;
-use crate::view::{ENDED, View, ViewResult, loaded_later, polled, problem};
+use crate::view::{ENDED, View, ViewResult, loaded_later, polled};
 
 /// `GET /health`.
 pub(crate) async fn health(State(served): State<Arc<Served>>, query: PageQuery) -> Response {
@@ -92,7 +92,8 @@ async fn view(served: &Served, query: &PageQuery) -> ViewResult {
         }
         // The other parts may be readable.
         Err(error) => {
-            view.show(html! { h2 { "Jobs" } p class="empty" { "Unknown: the jobs could not be read." } (problem(&error)) });
+            view.show(html! { h2 { "Jobs" } p class="empty" { "Unknown: the jobs could not be read." } });
+            view.unread(jobs::TABLE, &error);
             Vec::new()
         }
     };
@@ -117,7 +118,7 @@ async fn incidents(served: &Served, query: &PageQuery) -> View {
     view.show(html! { h2 { "Parked items" } });
     match parked::page(context, query).await {
         Ok(parked) => parked.add_to(&mut view, query),
-        Err(error) => view.show(problem(&error)),
+        Err(error) => view.unread(parked::TABLE, &error),
     }
     let Some(board) = context.board() else { return view };
     let waiting = board.meters.waiting(COUNTING);

@@ -2,8 +2,8 @@
 
 use afterwrite_ledger::tables::Tables as _;
 use afterwrite_ledger::{StateItem, StateItems};
-use afterwrite_model::Result;
 use afterwrite_model::entity::SourceKey;
+use afterwrite_model::{Error, ErrorKind, Result};
 use afterwrite_operations::redrive::{PARKED_INDEX, ParkedItem, parked_page, parked_reasons};
 use maud::html;
 
@@ -16,6 +16,8 @@ use crate::view::View;
 
 /// The items of a page.
 const PAGE_ITEMS: i32 = 50;
+/// The name of the table.
+pub(super) const TABLE: &str = "parked";
 /// The parameter with the key after which a page begins.
 const AFTER: &str = "parked_after";
 
@@ -29,12 +31,23 @@ pub(super) enum ParkedPage {
 
 /// Reads a page of the index.
 pub(super) async fn page(context: &ConsoleContext, query: &PageQuery) -> Result<ParkedPage> {
-    let after = query.get(AFTER).and_then(|after| serde_json::from_str(after).ok());
+    let after = query.get(AFTER).map(serde_json::from_str).transpose();
+    let after = after.map_err(|_| no_position())?;
+    let is_first = after.is_none();
     let page = parked_page(&context.client, &context.state_table, PAGE_ITEMS, after).await?;
-    let Some((parked, next)) = page else { return Ok(ParkedPage::NoIndex) };
-    let mut table = PageTable::new("parked", &["item", "reason", "record"], &if_empty(context));
+    let Some((parked, next)) = page else {
+        return if is_first { Ok(ParkedPage::NoIndex) } else { Err(no_position()) };
+    };
+    let mut table = PageTable::new(TABLE, &["item", "reason", "record"], &if_empty(context));
     table.rows = rows(context, &parked).await?;
     Ok(ParkedPage::Listed(table, next.and_then(|next| serde_json::to_string(&next).ok())))
+}
+
+/// The error of a parameter that is no key of the index.
+fn no_position() -> Error {
+    Error::new(ErrorKind::Configuration, "the index of parked items has no such key")
+        .with("parameter", AFTER)
+        .hint("Begin with the first page: leave the parameter out")
 }
 
 /// The text in place of the items. A record whose lookup through an index finds nothing is retried, and not parked.
@@ -82,18 +95,20 @@ impl ParkedPage {
     /// Adds the page's parts to a view.
     pub(super) fn add_to(self, view: &mut View, query: &PageQuery) {
         match self {
-            Self::NoIndex => view.show(html! {
-                p class="empty" {
-                    "Unknown: the state table has no index " code { (PARKED_INDEX) }
-                    ". " code { "afterwrite redrive --dry-run" } " reads the whole table and lists parked items."
-                }
-            }),
+            Self::NoIndex => {
+                view.show(html! { p class="empty" { "Unknown: the parked items could not be read." } });
+                let error = Error::new(ErrorKind::State, "the state table has no index of parked items");
+                let hint = "`afterwrite redrive --dry-run` reads the whole table and lists parked items";
+                view.unread(TABLE, &error.with("index", PARKED_INDEX).hint(hint));
+            }
             Self::Listed(table, next) => {
                 let is_empty = table.rows.is_empty();
                 view.table(table);
                 if let Some(next) = next {
                     let address = query.address("/health", [(AFTER, Some(next.as_str()))]);
-                    view.show(html! { p { "The first " (PAGE_ITEMS) ". " a href=(address) { "Next page" } } });
+                    view.show(
+                        html! { p { "The first " (PAGE_ITEMS) ". " a href=(address) { "Next page" } } },
+                    );
                     view.continue_at(&address);
                 }
                 if !is_empty {

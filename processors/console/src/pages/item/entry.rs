@@ -9,7 +9,7 @@ use maud::{Markup, html};
 use super::reading::ReadEntry;
 use crate::prose::prose;
 use crate::table::{Cell, PageTable, Verdict};
-use crate::view::{View, problem};
+use crate::view::View;
 
 /// Adds the ledger entry.
 pub(super) fn show(
@@ -19,7 +19,7 @@ pub(super) fn show(
     exists: bool,
 ) {
     view.show(html! { h2 { "Ledger entry" } });
-    let mut table = PageTable::new("entry", &["fact", "value"], "");
+    let mut table = PageTable::new(TABLE, &["fact", "value"], "");
     match entry {
         ReadEntry::Nothing => {
             view.show(html! {
@@ -29,7 +29,7 @@ pub(super) fn show(
                 }
             });
         }
-        ReadEntry::Unreadable(error) => view.show(problem(error)),
+        ReadEntry::Unreadable(error) => view.unread(TABLE, error),
         ReadEntry::Stored(entry, behind) => {
             table.rows = facts(model, entry, behind.as_deref());
             view.show(state(entry, exists));
@@ -44,6 +44,9 @@ pub(super) fn show(
         }
     }
 }
+
+/// The name of the table.
+const TABLE: &str = "entry";
 
 /// Why an expired item is in totals, and has no shares.
 const IF_EXPIRED: &str = "If TTL deleted it, it stays counted: the model has `on_expiry = \"keep\"` for it. What it counted is then in the settled part of its rollups, and no more a share of an item. Otherwise its shares were subtracted.";

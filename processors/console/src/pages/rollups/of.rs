@@ -40,9 +40,8 @@ pub(crate) async fn of_name(
 }
 
 async fn view(served: &Served, query: &PageQuery) -> ViewResult {
-    let name = query.get("name").ok_or_else(|| {
-        Error::new(ErrorKind::Configuration, "no rollup is named").hint("Choose one on the page Rollups")
-    })?;
+    let no_name = || incomplete("no rollup is named").hint("Choose one on the page Rollups");
+    let name = query.get("name").ok_or_else(no_name)?;
     let shape = RollupShape::named(served.context.model(), name)?;
     let mut view = View::new(Page::Rollups, format!("Rollup {name}"));
     view.show(about(&shape, query));
@@ -57,6 +56,7 @@ async fn view(served: &Served, query: &PageQuery) -> ViewResult {
     let shapes = std::slice::from_ref(&shape);
     match asked {
         AskedRollups::Nothing => view.show(nothing_asked(served, &shape)),
+        AskedRollups::Incomplete(missing) if query.asks_for_data() => return Err(incomplete(missing)),
         AskedRollups::Incomplete(missing) => view.show(html! { p class="empty" { (missing) "." } }),
         AskedRollups::One(values) => {
             let key = shape.checked_key(&values)?;
@@ -79,6 +79,11 @@ async fn view(served: &Served, query: &PageQuery) -> ViewResult {
         }
     }
     Ok(view)
+}
+
+/// The error of a query that lacks a value.
+fn incomplete(missing: impl Into<String>) -> Error {
+    Error::new(ErrorKind::Configuration, missing)
 }
 
 /// How a rollup is asked for.
