@@ -1,10 +1,11 @@
 //! The parked items: those that miss a record, by the sparse index of the state table.
 
+use afterwrite_ledger::state::{BEHIND, PARTITION_KEY, SORT_KEY};
 use afterwrite_ledger::tables::Tables as _;
 use afterwrite_ledger::{StateItem, StateItems};
 use afterwrite_model::entity::SourceKey;
 use afterwrite_model::{Error, ErrorKind, Result};
-use afterwrite_operations::redrive::{PARKED_INDEX, ParkedItem, parked_page, parked_reasons};
+use afterwrite_operations::redrive::{PARKED_INDEX, ParkedItem, ParkedPosition, parked_page, parked_reasons};
 use maud::html;
 
 use crate::context::ConsoleContext;
@@ -16,6 +17,8 @@ use crate::view::View;
 
 /// The items of a page.
 const PAGE_ITEMS: i32 = 50;
+/// The attributes of a key of the index, in the order of their names.
+const INDEX_KEY: [&str; 3] = [PARTITION_KEY, SORT_KEY, BEHIND];
 /// The name of the table.
 pub(super) const TABLE: &str = "parked";
 /// The parameter with the key after which a page begins.
@@ -31,8 +34,7 @@ pub(super) enum ParkedPage {
 
 /// Reads a page of the index.
 pub(super) async fn page(context: &ConsoleContext, query: &PageQuery) -> Result<ParkedPage> {
-    let after = query.get(AFTER).map(serde_json::from_str).transpose();
-    let after = after.map_err(|_| no_position())?;
+    let after = query.get(AFTER).map(position).transpose()?;
     let is_first = after.is_none();
     let page = parked_page(&context.client, &context.state_table, PAGE_ITEMS, after).await?;
     let Some((parked, next)) = page else {
@@ -41,6 +43,13 @@ pub(super) async fn page(context: &ConsoleContext, query: &PageQuery) -> Result<
     let mut table = PageTable::new(TABLE, &["item", "reason", "record"], &if_empty(context));
     table.rows = rows(context, &parked).await?;
     Ok(ParkedPage::Listed(table, next.and_then(|next| serde_json::to_string(&next).ok())))
+}
+
+/// The key of the index in a parameter.
+fn position(text: &str) -> Result<ParkedPosition> {
+    let read: Option<ParkedPosition> = serde_json::from_str(text).ok();
+    let is_key = |key: &ParkedPosition| key.keys().map(String::as_str).eq(INDEX_KEY);
+    read.filter(is_key).ok_or_else(no_position)
 }
 
 /// The error of a parameter that is no key of the index.
