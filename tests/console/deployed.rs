@@ -329,7 +329,7 @@ async fn a_refused_call_hides_no_other_part_of_health() {
     // A program that counts the rows of a table must not read a failure as none.
     for format in ["json", "csv"] {
         let failed = console.get(&format!("/health?format={format}"));
-        assert_eq!(failed.status, 502, "{}", failed.body);
+        assert_eq!(failed.status, 400, "{}", failed.body);
         assert!(failed.body.contains(STATE), "{}", failed.body);
     }
 }
