@@ -34,8 +34,8 @@ impl BucketFiles {
 }
 
 /// Implements the operations. s3s-fs carries out an operation under `passed`, `keyed` or `written`. An operation under `keyed` or `written` demands a key
-/// that the name of a file can have, as `DeleteObjects` does of each key; one under `written` also demands that the bucket exists, because s3s-fs creates the bucket of an object that is
-/// written.
+/// that the name of a file can have, as `DeleteObjects` does of each key; one under `written` also demands that the bucket exists, because s3s-fs creates
+/// the bucket of an object that is written.
 macro_rules! operations {
     (
         passed { $($operation:ident($input:ident) -> $output:ident,)* }

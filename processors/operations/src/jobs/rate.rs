@@ -53,10 +53,11 @@ impl RateLimiter {
     /// Charges a step that ends the difference to its items.
     pub fn end(&mut self, spent: u64, charged: u64, now: Timestamp) {
         self.usual = Some(spent);
-        match spent.checked_sub(charged) {
-            Some(more) => self.free_at = self.free_at.max(now).plus(self.time_of(more)),
-            None => self.free_at = self.free_at.minus(self.time_of(charged - spent)),
-        }
+        let (due, paid) = (self.time_of(spent), self.time_of(charged));
+        self.free_at = match due.checked_sub(paid) {
+            Some(more) if !more.is_zero() => self.free_at.max(now).plus(more),
+            Some(_) | None => self.free_at.minus(paid.saturating_sub(due)),
+        };
     }
 
     /// The time in which the rate allows so much.
@@ -101,6 +102,16 @@ mod tests {
         assert_eq!(limiter.free_at(), second(7));
         limiter.end(50, 100, second(5));
         assert_eq!(limiter.free_at(), second(6));
+    }
+
+    #[test]
+    fn a_rate_of_zero_holds_every_step() {
+        let mut limiter = RateLimiter::new(Some(10), second(0));
+        limiter.end(100, 0, second(0));
+        limiter.set_rate(Some(0), second(5));
+        let charged = limiter.begin(second(10));
+        limiter.end(50, charged, second(11));
+        assert_eq!(limiter.free_at(), second(70));
     }
 
     #[test]
