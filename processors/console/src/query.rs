@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use afterwrite_model::harmless::harmless;
+use afterwrite_model::{Error, ErrorKind};
 use axum::extract::{FromRequest, FromRequestParts, RawQuery, Request};
 use axum::http::StatusCode;
 use axum::http::request::Parts;
@@ -60,6 +61,13 @@ impl PageQuery {
         }
         address(path, all.iter().map(|(name, value)| (name.as_str(), value.as_str())))
     }
+}
+
+/// The error of a parameter with a key after which no page begins.
+pub(crate) fn no_such_key(parameter: &str, message: &str) -> Error {
+    Error::new(ErrorKind::Configuration, message)
+        .with("parameter", parameter)
+        .hint("Begin with the first page: leave the parameter out")
 }
 
 /// An address of this server with parameters, or with more parameters.

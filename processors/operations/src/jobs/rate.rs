@@ -5,13 +5,13 @@ use std::time::Duration;
 
 /// Spaces out work: after a step that spends `n`, the next one begins `n / rate` seconds later. Nothing is saved up for a burst.
 ///
-/// The items of a step are known when it has ended. So a step is charged those of the last step when it begins, and the difference when it
-/// ends; the first step runs alone.
+/// The number of items of a step is known at the end of the step. So at its beginning, a step is charged the number of the step that ended
+/// last, and at its end the difference. The first step runs alone.
 #[derive(Clone, Debug)]
 pub struct RateLimiter {
     rate: Option<u64>,
     free_at: Timestamp,
-    /// The items of the last step.
+    /// The number of items of the step that ended last.
     usual: Option<u64>,
 }
 
@@ -50,13 +50,14 @@ impl RateLimiter {
         charged
     }
 
-    /// Charges a step that ends the difference to its items.
+    /// Charges a step that ends for the difference between `spent`, its items, and `charged`, the result of [`RateLimiter::begin`].
     pub fn end(&mut self, spent: u64, charged: u64, now: Timestamp) {
         self.usual = Some(spent);
         let (due, paid) = (self.time_of(spent), self.time_of(charged));
-        self.free_at = match due.checked_sub(paid) {
-            Some(more) if !more.is_zero() => self.free_at.max(now).plus(more),
-            Some(_) | None => self.free_at.minus(paid.saturating_sub(due)),
+        self.free_at = if due > paid {
+            self.free_at.max(now).plus(due.saturating_sub(paid))
+        } else {
+            self.free_at.minus(paid.saturating_sub(due))
         };
     }
 

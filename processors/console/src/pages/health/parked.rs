@@ -10,7 +10,7 @@ use maud::html;
 
 use crate::context::ConsoleContext;
 use crate::links::item_link;
-use crate::query::PageQuery;
+use crate::query::{PageQuery, no_such_key};
 use crate::recount::COUNTING;
 use crate::table::{Cell, PageTable, Verdict};
 use crate::view::View;
@@ -54,9 +54,7 @@ fn position(text: &str) -> Result<ParkedPosition> {
 
 /// The error of a parameter that is no key of the index.
 fn no_position() -> Error {
-    Error::new(ErrorKind::Configuration, "the index of parked items has no such key")
-        .with("parameter", AFTER)
-        .hint("Begin with the first page: leave the parameter out")
+    no_such_key(AFTER, "the index of parked items has no such key")
 }
 
 /// The text in place of the items. A record whose lookup through an index finds nothing is retried, and not parked.

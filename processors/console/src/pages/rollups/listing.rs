@@ -2,16 +2,16 @@
 
 use afterwrite_client::ReaderMeasure;
 use afterwrite_ledger::state::SORT_KEY;
+use afterwrite_model::Result;
 use afterwrite_model::effect::MAX_SORT_KEY;
 use afterwrite_model::harmless::harmless;
-use afterwrite_model::{Error, ErrorKind, Result};
 use maud::html;
 
 use super::downloads::downloads;
 use super::facts::stored_link;
 use super::shares::show_share;
 use crate::links::ROLLUPS_OF;
-use crate::query::PageQuery;
+use crate::query::{PageQuery, no_such_key};
 use crate::rollup::measures::{MeasureTotals, cell_of};
 use crate::rollup::reads::RollupReads;
 use crate::rollup::shape::RollupShape;
@@ -75,9 +75,7 @@ pub(super) async fn show(
 fn sort_key_before_page<'q>(query: &'q PageQuery, beginning: &str) -> Result<Option<&'q str>> {
     match query.get(AFTER) {
         Some(after) if !after.starts_with(beginning) || after.len() > MAX_SORT_KEY => {
-            Err(Error::new(ErrorKind::Configuration, "the list has no such sort key")
-                .with("parameter", AFTER)
-                .hint("Begin with the first page: leave the parameter out"))
+            Err(no_such_key(AFTER, "the list has no such sort key"))
         }
         after => Ok(after),
     }
